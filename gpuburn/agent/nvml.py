@@ -1,0 +1,108 @@
+"""What NVIDIA's management library tells of each GPU: every question asked by itself, every answer or its reason kept.
+
+Reads only; changes nothing on a device. A library or a driver that is not there is a reason, not an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+from gpuburn.agent.hardware import clean
+
+Value = str | float
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One GPU by NVML's index. values by name; missing says why a name is not among them."""
+
+    index: int
+    values: dict[str, Value] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """driver: its version, "" where absent. absent: why there is nothing to see; "" where NVML answered."""
+
+    gpus: list[Gpu] = field(default_factory=list)
+    driver: str = ""
+    absent: str = ""
+
+
+def look() -> Seen:
+    """Ask NVML once, and leave it closed."""
+    try:
+        import pynvml
+    except ImportError as error:
+        return Seen(absent=clean(f"no NVML binding: {error}"))
+    try:
+        with _open(pynvml):
+            driver, _ = _asked(pynvml, pynvml.nvmlSystemGetDriverVersion)
+            gpus = [_gpu(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount())]
+            return Seen(gpus, str(driver or ""))
+    except pynvml.NVMLError as error:
+        return Seen(absent=_why(error))
+
+
+@contextmanager
+def _open(pynvml: ModuleType) -> Iterator[None]:
+    pynvml.nvmlInit()
+    try:
+        yield
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _gpu(pynvml: ModuleType, index: int) -> Gpu:
+    handle, why = _asked(pynvml, pynvml.nvmlDeviceGetHandleByIndex, index)
+    if handle is None:
+        return Gpu(index, {}, dict.fromkeys(QUESTIONS, why))
+    values: dict[str, Value] = {}
+    missing: dict[str, str] = {}
+    for name, question in QUESTIONS.items():
+        value, why = _asked(pynvml, question, pynvml, handle)
+        if value is None or value == "":
+            missing[name] = why or "empty"
+        else:
+            values[name] = value
+    return Gpu(index, values, missing)
+
+
+def _asked(pynvml: ModuleType, question: Callable[..., Any], *arguments: Any) -> tuple[Any, str]:
+    """The answer, or None and why: an old driver's library lacks functions, some boards do not support all."""
+    try:
+        return question(*arguments), ""
+    except pynvml.NVMLError as error:
+        return None, _why(error)
+
+
+def _why(error: Exception) -> str:
+    return clean(str(error))
+
+
+def _clock(nvml: Any, handle: Any) -> float:
+    return float(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM))
+
+
+def _temperature(nvml: Any, handle: Any) -> float:
+    return float(nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU))
+
+
+# name: question. Text is cleaned; memory in GiB, temperature in C, power in W, sm_clock in MHz.
+QUESTIONS: dict[str, Callable[[Any, Any], Value]] = {
+    "uuid": lambda nvml, handle: clean(nvml.nvmlDeviceGetUUID(handle)),
+    "serial": lambda nvml, handle: clean(nvml.nvmlDeviceGetSerial(handle)),
+    "name": lambda nvml, handle: clean(nvml.nvmlDeviceGetName(handle)),
+    "pci": lambda nvml, handle: clean(nvml.nvmlDeviceGetPciInfo(handle).busId.lower()),
+    "vbios": lambda nvml, handle: clean(nvml.nvmlDeviceGetVbiosVersion(handle)),
+    "memory": lambda nvml, handle: float(nvml.nvmlDeviceGetMemoryInfo(handle).total) / 2**30,
+    "temperature": _temperature,
+    "power": lambda nvml, handle: float(nvml.nvmlDeviceGetPowerUsage(handle)) / 1e3,
+    "sm_clock": _clock,
+}
+IDENTITY = ("uuid", "serial", "name", "pci", "vbios")

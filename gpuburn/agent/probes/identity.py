@@ -1,0 +1,79 @@
+"""What the host is made of, counted, so that what was ordered can be demanded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpuburn.measurement import Fact, Metric, Observed, Reading, Work
+from gpuburn.probe import Taken, probe
+
+if TYPE_CHECKING:
+    from gpuburn.agent.host import Host
+    from gpuburn.agent.nvml import Seen
+    from gpuburn.identity import Identity
+
+GPU_KINDS = ("hardware", "simulated")
+
+
+@probe(
+    scope="host",
+    cpus=Metric("count", "last", doc="logical processors online"),
+    memory=Metric("GiB", "last", doc="memory that the kernel manages: MemTotal, a few per cent below the modules' sum"),
+    gpus=Metric("count", "last", doc="GPUs that NVML sees; 0 where it sees none or does not answer"),
+    gpus_pci=Metric("count", "last", doc="NVIDIA display and 3D controllers on the PCI bus, with or without a driver"),
+    disks=Metric("count", "last", doc="whole disks"),
+    nics=Metric("count", "last", doc="network interfaces with a device behind them"),
+    cpu_model=Observed("the first processor's name for itself"),
+    kernel=Observed("release of the running kernel"),
+    os=Observed("the distribution's name for itself"),
+    torch=Observed("version of the installed torch"),
+    driver=Observed("version of the NVIDIA driver, where NVML answers", kinds=GPU_KINDS),
+    devices=Observed("digest of every GPU's UUID, serial, name, PCI address and VBIOS version"),
+    smoke={},
+)
+def identity(host: Host) -> Iterator[Taken]:
+    """Count and name the parts that the kernel and NVML show.
+
+    Exercises: nothing; it reads.
+    Does not exercise: any part: one that is counted may still be broken. Nothing behind the BMC is seen.
+    """
+    from gpuburn.agent import hardware, nvml
+
+    seen, cards = hardware.look(), nvml.look()
+    yield from counts(seen, cards)
+    yield from facts(seen, cards)
+    yield Work(iterations=1)
+
+
+def counts(seen: Identity, cards: Seen) -> Iterator[Taken]:
+    """Numbers; one whose source could not be read is not there, and nothing stands in for it."""
+    from gpuburn.agent.hardware import named
+
+    if cpus := seen.value("cpu.count"):
+        yield Reading("cpus", float(cpus))
+    if total := seen.value("memory.total"):
+        yield Reading("memory", float(total.split()[0]) / 2**20)
+    yield Reading("gpus", float(len(cards.gpus)))
+    for metric, kind, folder in (
+        ("gpus_pci", "pci", "sys.bus.pci.devices"), ("disks", "disk", "sys.block"), ("nics", "nic", "sys.class.net"),
+    ):  # fmt: skip
+        if folder not in seen.missing:
+            yield Reading(metric, float(len(named(seen, kind))))
+
+
+def facts(seen: Identity, cards: Seen) -> Iterator[Taken]:
+    """Strings; devices is the same only if every GPU tells the same of itself."""
+    from importlib import metadata
+
+    from gpuburn import strict
+    from gpuburn.agent.nvml import IDENTITY
+
+    for name, key in (("cpu_model", "cpu.model"), ("kernel", "os.kernel"), ("os", "os.release")):
+        if value := seen.value(key):
+            yield Fact(name, value)
+    yield Fact("torch", metadata.version("torch"))
+    if cards.driver:
+        yield Fact("driver", cards.driver)
+    told = [{key: str(gpu.values.get(key, "")) for key in IDENTITY} for gpu in cards.gpus]
+    yield Fact("devices", strict.digest(strict.line(told)))
