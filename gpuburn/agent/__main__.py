@@ -1,0 +1,99 @@
+"""gpuburn-agent: carry out plan.json on this host, tell how it stands, stop it, or run one probe by hand."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+from gpuburn import __version__
+from gpuburn.agent import status as stands
+from gpuburn.outcome import Status
+from gpuburn.strict import Refused
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """0: there is a result (whether the hardware is good is its business), 1: there is none, 2: refused input."""
+    parser = _parser()
+    known, rest = parser.parse_known_args(arguments)
+    if rest and known.command != "probe":
+        parser.error(f"unknown argument {rest[0]!r}")
+    try:
+        if known.command == "run":
+            return _run(known.folder, known.detach)
+        if known.command == "status":
+            return _status(known.folder, known.json)
+        if known.command == "stop":
+            print(stands.stop(known.folder))
+            return 0
+        return _probe(known.name, known.cpu, rest)
+    except (Refused, FileNotFoundError) as error:
+        print(f"gpuburn-agent: {error}", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="gpuburn-agent", description=__doc__)
+    parser.add_argument("--version", action="version", version=f"gpuburn {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True)
+    run = commands.add_parser("run", help="carry out DIR/plan.json and write DIR/result.json")
+    run.add_argument("folder", type=Path, metavar="DIR")
+    run.add_argument("--detach", action="store_true", help="go on in the background (hosts without systemd)")
+    status = commands.add_parser("status", help="how the run in DIR stands")
+    status.add_argument("folder", type=Path, metavar="DIR")
+    status.add_argument("--json", action="store_true", help="for machines")
+    stop = commands.add_parser("stop", help="end the run in DIR; it still writes its result")
+    stop.add_argument("folder", type=Path, metavar="DIR")
+    probe = commands.add_parser("probe", help="run one probe by hand: gpuburn-agent probe NAME [--param value ...]")
+    probe.add_argument("name", metavar="NAME")
+    probe.add_argument("--cpu", type=int, default=0, metavar="N", help="on the CPU in N processes, also where GPUs are")
+    return parser
+
+
+def _run(folder: Path, detach: bool) -> int:
+    from gpuburn.agent.run import run
+
+    if detach and not _detached(folder):
+        return 0
+    if not run(folder):
+        print(f"gpuburn-agent: another process is carrying out {folder}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _detached(folder: Path) -> bool:
+    """Fork twice, so that no terminal, session or parent can end the run. True in the process that goes on."""
+    if os.fork():
+        os.wait()
+        return False
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    (folder / "pid").write_text(f"{os.getpid()}\n")
+    log = os.open(folder / "agent.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    return True
+
+
+def _status(folder: Path, as_json: bool) -> int:
+    one = stands.status(folder, time.time())
+    print(json.dumps(one) if as_json else stands.line(one))
+    return 0
+
+
+def _probe(name: str, cpu: int, words: list[str]) -> int:
+    from gpuburn.agent import by_hand
+
+    outcome = by_hand.carry_out_one(name, by_hand.parameters(words, name), cpu)
+    print(by_hand.table(outcome))
+    return 0 if outcome.status is Status.COMPLETED else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""One probe by hand: the same launch path as a run, a readable table, no verdict."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gpuburn import __version__, planning
+from gpuburn.agent import hardware
+from gpuburn.agent.launch import Account
+from gpuburn.agent.step import carry_out
+from gpuburn.outcome import Outcome
+from gpuburn.plan import SCHEMA, Device, Place, Plan, Step, check
+from gpuburn.probe import discover
+from gpuburn.strict import Refused, known
+
+TIMEOUT = 3600.0
+
+
+def parameters(words: list[str], probe: str) -> dict[str, Any]:
+    """["--size", "64"] -> {"size": 64}; values are YAML, so lists are written [1, 2]."""
+    found: dict[str, Any] = {}
+    if len(words) % 2:
+        raise Refused(f"probe {probe}: {words[-1]!r} has no value; wanted is --param value")
+    for name, value in zip(words[::2], words[1::2]):
+        if not name.startswith("--"):
+            raise Refused(f"probe {probe}: {name!r} is no parameter; wanted is --param value")
+        found[name[2:].replace("-", "_")] = yaml.safe_load(value)
+    return found
+
+
+def devices(cpu: int) -> list[Device]:
+    """The GPUs of this host in PCI order, or so many CPU processes."""
+    found = hardware.look().sources
+    gpus = sorted(name.partition(".")[2] for name in found if name.startswith("pci."))
+    if cpu or not gpus:
+        return [Device(f"cpu{index}", "cpu") for index in range(cpu or 1)]
+    return [Device(f"gpu{index}", "cuda", pci=address) for index, address in enumerate(gpus)]
+
+
+def carry_out_one(name: str, params: dict[str, Any], cpu: int) -> Outcome:
+    """Run one probe now. On a CPU its small parameters are the default, on GPUs its full ones."""
+    known(name, discover(), "probe")
+    probe, where = discover()[name], devices(cpu)
+    on_cpu = where[0].kind == "cpu"
+    settled = probe.settled({**(probe.smoke if on_cpu else {}), **params}, "command line")
+    step = Step(name, name, probe.scope, probe.revision, ("by_hand",), "by hand", settled, 1.0, TIMEOUT)
+    now = time.time()
+    plan = check(
+        Plan(
+            SCHEMA, "by-hand", "", "this host", "rehearsal" if on_cpu else "hardware", "bare_metal", "user", "", "smoke",
+            ("by_hand",), "", Place(), where, "", planning.SEED, now, now + TIMEOUT, [step], [], [], [],
+            {"gpuburn": __version__},
+        )
+    )  # fmt: skip
+    with tempfile.TemporaryDirectory(prefix="gpuburn-") as scratch:
+        folder = Path(scratch) / "steps" / name
+        folder.mkdir(parents=True)
+        return carry_out(plan, step, folder, Account(), 1, lambda: "", lambda: None)
+
+
+def table(outcome: Outcome) -> str:
+    """What was measured and observed, in columns."""
+    rows = [("metric", "subject", "point", "value", "unit", "low", "high", "n")]
+    rows += [
+        (m.name, m.subject, str(m.point), f"{m.value:.6g}", m.unit, f"{m.low:.6g}", f"{m.high:.6g}", str(m.count))
+        for m in outcome.measurements
+    ]
+    rows += [(f.name, f.subject, str(f.point), f.value[:48], "", "", "", "") for f in outcome.facts]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+    lines += [f"{one.subject}: {one.status} {one.why}".rstrip() for one in outcome.subjects]
+    return "\n".join([*lines, f"{outcome.step}: {outcome.status} in {outcome.seconds:.1f} s {outcome.why}".rstrip()])

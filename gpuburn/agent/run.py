@@ -1,0 +1,188 @@
+"""The pipeline on the host: plan -> steps -> outcomes -> findings -> result.json. Read top to bottom.
+
+The supervisor: standard library and YAML only, never CUDA or NVML, never blocked by its workers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fcntl
+import importlib.metadata
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Literal
+
+from gpuburn import __version__, plan as plans, result as results, run_folder, strict
+from gpuburn.agent import hardware, state
+from gpuburn.agent.kernel_log import KernelLog
+from gpuburn.agent.launch import Account
+from gpuburn.agent.seal import seal
+from gpuburn.agent.state import State
+from gpuburn.agent.step import carry_out, save
+from gpuburn.identity import Event
+from gpuburn.outcome import Outcome, Status, SubjectOutcome
+from gpuburn.plan import Plan, Step, subjects
+from gpuburn.strict import Refused
+from gpuburn.verdict import judge, verdicts
+
+ATTEMPTS = 2  # a step that was interrupted runs once more; interrupted again it is errored
+HEARTBEAT = 5.0
+
+
+class Run:
+    """One run on this host, in its folder. May be started again after a crash or a reboot: finished steps are kept."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.plan = plans.decode((folder / "plan.json").read_bytes())
+        self.account = Account.named(self.plan.worker)
+        self.kernel_log = KernelLog()
+        earlier = state.load(folder)
+        if earlier and earlier.run != self.plan.run:
+            raise Refused(f"{folder}: holds run {earlier.run}, not {self.plan.run}")
+        now = time.time()
+        self.state = State(
+            self.plan.run, os.getpid(), started=earlier.started if earlier else now, expected=self.plan.expected(),
+            of=len(self.plan.steps), deadline=self.plan.deadline, attempts=earlier.attempts if earlier else {},
+        )  # fmt: skip
+        self._signal = ""
+        self._beat = 0.0
+
+    def go(self) -> None:
+        """Carry the plan out, and write result.json last."""
+        signal.signal(signal.SIGTERM, self._on_signal)
+        signal.signal(signal.SIGINT, self._on_signal)
+        for left in self.folder.rglob(".*.tmp"):
+            left.unlink()  # an earlier process was cut short while it wrote
+        self._log(run_folder.BOOT, hardware.look().boot_id)
+        if self.kernel_log.why:
+            self._log(run_folder.KERNEL_LOG_LOST, self.kernel_log.why)
+        self._look()
+        for number, step in enumerate(self.plan.steps, 1):
+            if not (self._step_folder(step) / "outcome.json").exists() and not self.stopped():
+                self._note(phase="running", step=step.name, number=number, step_started=time.time(),
+                           step_expected=step.expected)  # fmt: skip
+                self._step(step)
+        self._look()
+        self._note(phase="judging")
+        self._finish()
+        self._note(phase="finished")
+
+    def stopped(self) -> str:
+        """Why the run is to end before its plan does; "" while it may go on."""
+        if self._signal or (self.folder / "stop").exists():
+            return self._signal or "stopped on request"
+        return "the run's deadline has passed" if time.time() > self.plan.deadline else ""
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self._signal = f"stopped by {signal.Signals(number).name}"
+
+    def _step(self, step: Step) -> None:
+        folder = self._step_folder(step)
+        attempt = self.state.attempts.get(step.name, 0) + 1
+        self._note(attempts={**self.state.attempts, step.name: attempt})
+        if folder.exists():  # an attempt that a crash or a reboot cut short is kept, but does not count
+            kept = self.folder / "interrupted" / f"{step.name}-{attempt - 1}"
+            kept.parent.mkdir(exist_ok=True)
+            folder.rename(kept)
+            self._log("step.interrupted", f"attempt {attempt - 1} of {step.name} was cut short")
+        folder.mkdir(parents=True)
+        if attempt > ATTEMPTS:
+            save(folder, _interrupted(self.plan, step, attempt))
+            return
+        try:
+            outcome = carry_out(self.plan, step, folder, self.account, attempt, self.stopped, self._tick)
+        except OSError as error:
+            # A full disk or a missing account ends this step, not the run.
+            outcome = _errored(self.plan, step, attempt, f"could not be carried out: {error}")
+        save(folder, outcome)
+
+    def _tick(self) -> None:
+        for event in self.kernel_log.events():
+            self._log(event.code, event.text, event.about)
+        if time.monotonic() - self._beat > HEARTBEAT:
+            self._beat = time.monotonic()
+            self._note()
+
+    def _look(self) -> None:
+        """One look at the host's identity, added to identity.json."""
+        path = self.folder / "identity.json"
+        looks = strict.loads(path.read_bytes(), "identity.json") if path.exists() else []
+        state.write(path, strict.encode([*looks, strict.plain(hardware.look())]))
+
+    def _finish(self) -> None:
+        if not self.kernel_log.why:
+            self._tick()
+            self._log(run_folder.KERNEL_LOG_READ, "followed to the end")
+        self.kernel_log.close()
+        plan, outcomes, record = self.plan, run_folder.outcomes(self.folder, self.plan), run_folder.record(self.folder)
+        findings = judge(plan, outcomes, record)
+        ended: Literal["finished", "aborted", "deadline"] = "finished"
+        if len(outcomes) < len(plan.steps) or any(one.status is Status.ABORTED for one in outcomes):
+            ended = "deadline" if time.time() > plan.deadline else "aborted"
+        result = results.Result(
+            results.SCHEMA, plan.run, plan.delivery, plan.host, socket.gethostname(), plan.kind, plan.environment, plan.level,
+            plan.nonce, strict.digest((self.folder / "plan.json").read_bytes()), self.state.started, time.time(), ended,
+            plan.devices, record, outcomes, findings, verdicts(plan, findings), plan.left_out, versions(),
+            results.evidence(self.folder),
+        )  # fmt: skip
+        state.write(self.folder / "result.json", strict.encode(result))
+        seal(self.folder)
+
+    def _log(self, code: str, text: str, about: str = "host") -> None:
+        with (self.folder / "events.jsonl").open("ab") as file:
+            file.write(strict.line(Event(code, time.time(), about, text)))
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _note(self, **changed: object) -> None:
+        self.state = dataclasses.replace(self.state, updated=time.time(), **changed)  # type: ignore[arg-type]
+        state.save(self.folder, self.state)
+
+    def _step_folder(self, step: Step) -> Path:
+        return self.folder / "steps" / step.name
+
+
+def versions() -> dict[str, str]:
+    """What did the measuring, by package."""
+    found = {"gpuburn": __version__, "python": ".".join(map(str, sys.version_info[:3]))}
+    for name in ("torch", "nvidia-ml-py", "PyYAML"):
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue  # absent stays absent
+    return found
+
+
+def _errored(plan: Plan, step: Step, attempt: int, why: str) -> Outcome:
+    silent = [SubjectOutcome(name, Status.ERRORED, why) for name in subjects(plan, step)]
+    return Outcome(step.name, step.probe, step.revision, Status.ERRORED, why, time.time(), 0.0, attempt, silent, [], [],
+                   params=step.params)  # fmt: skip
+
+
+def _interrupted(plan: Plan, step: Step, attempt: int) -> Outcome:
+    return _errored(plan, step, attempt, f"interrupted {attempt - 1} times by a crash or a reboot of the host")
+
+
+def locked(folder: Path, then: Callable[[], None]) -> bool:
+    """Do it under the folder's lock; False if another process holds it."""
+    with (folder / "lock").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        then()
+        return True
+
+
+def run(folder: Path) -> bool:
+    """Carry out FOLDER/plan.json unless it has a result. False if another process is at it."""
+    if (folder / "result.json").exists():
+        return True
+    return locked(folder, lambda: Run(folder).go())

@@ -1,0 +1,79 @@
+"""How a run on this host stands, from its files alone: quick, without torch, safe to ask at any time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from gpuburn.agent import state
+from gpuburn.agent.state import State
+from gpuburn.strict import Refused
+
+STALLED = 300.0  # seconds without a sign of life from a supervisor that still holds its lock
+
+
+def status(folder: Path, now: float) -> dict[str, Any]:
+    """phase: absent, starting, running, judging, finished, stalled or vanished; times in seconds."""
+    try:
+        known = state.load(folder)
+    except Refused as error:
+        return {"phase": "vanished", "why": str(error)}
+    if (folder / "result.json").exists() and (folder / "sealed.tar.gz").exists():
+        return {"phase": "finished", **_progress(known, now)} if known else {"phase": "finished"}
+    if known is None:
+        return {"phase": "starting" if held(folder) else "absent"}
+    if not held(folder):
+        return {"phase": "vanished", "why": "the supervisor is gone and left no result", **_progress(known, now)}
+    if now - known.updated > STALLED:
+        return {"phase": "stalled", "why": f"no sign of life for {now - known.updated:.0f} s", **_progress(known, now)}
+    return {"phase": known.phase, **_progress(known, now)}
+
+
+def _progress(known: State, now: float) -> dict[str, Any]:
+    return {
+        "run": known.run, "step": known.step, "number": known.number, "of": known.of,
+        "elapsed": round(now - known.started, 1), "expected": known.expected,
+        "step_elapsed": round(now - known.step_started, 1) if known.step else 0.0, "step_expected": known.step_expected,
+        "deadline": known.deadline,
+    }  # fmt: skip
+
+
+def line(one: dict[str, Any]) -> str:
+    """One sentence for a person."""
+    if "step" not in one:
+        return f"{one['phase']} {one.get('why', '')}".strip()
+    where = f"step {one['number']} of {one['of']}, {one['step']}" if one["step"] else "before the first step"
+    why = f": {one['why']}" if one.get("why") else ""
+    return f"{one['phase']}{why}; {where}; {one['elapsed']:.0f} s of about {one['expected']:.0f} s"
+
+
+def held(folder: Path) -> bool:
+    """Whether a supervisor holds the run's lock."""
+    try:
+        descriptor = os.open(folder / "lock", os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    else:
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def stop(folder: Path) -> str:
+    """Ask the run to end; it still writes its result. Signals only a process that holds this folder's lock."""
+    known = state.load(folder)
+    if known is None:
+        raise Refused(f"{folder}: no run has started here")
+    if not held(folder):
+        return f"{status(folder, time.time())['phase']}; nothing to stop"
+    (folder / "stop").touch()
+    os.kill(known.pid, signal.SIGTERM)
+    return "asked to stop; the result follows"

@@ -1,0 +1,62 @@
+"""The sampler: one process beside each step that reads all sensors once a second and appends what it saw.
+
+A process of its own, because a driver in trouble blocks whoever asks it; the supervisor never asks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+from gpuburn import evidence, plan, strict
+from gpuburn.agent import sensors
+from gpuburn.agent.worker import Assignment, die_with_parent
+from gpuburn.measurement import Reading
+
+PERIOD = 1.0
+
+
+class Stop(Exception):
+    """SIGTERM: the step is over."""
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise Stop
+
+
+def passes(devices: list[plan.Device], since: float) -> Iterator[list[Reading]]:
+    """One list of readings per pass; each tells how long the sampler had been blind."""
+    last = since
+    planned = [one for one in devices if one.kind == "cuda"]
+    while True:
+        now = time.time()
+        seen = [Reading("samples", 1.0, subject="host"), Reading("gap", max(0.0, now - last), subject="host")]
+        seen += [*sensors.host(), *sensors.gpus(planned)]
+        last = now
+        yield [dataclasses.replace(reading, at=now) for reading in seen]
+
+
+def main() -> None:
+    """telemetry FOLDER: FOLDER holds assignment.json; appends to telemetry.jsonl until SIGTERM."""
+    folder = Path(sys.argv[1])
+    die_with_parent()
+    signal.signal(signal.SIGTERM, _stop)
+    assignment = strict.build(Assignment, json.loads((folder / "assignment.json").read_bytes()), "assignment.json")
+    with (folder / "telemetry.jsonl").open("ab") as out:
+        try:
+            for seen in passes(assignment.devices, time.time()):
+                out.write(b"".join(evidence.dump(reading) for reading in seen))
+                out.flush()
+                time.sleep(max(0.0, PERIOD - (time.time() - seen[0].at)))
+        except Stop:
+            out.flush()
+
+
+if __name__ == "__main__":
+    main()

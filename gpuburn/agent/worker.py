@@ -1,0 +1,120 @@
+"""One process of a step: run one probe on one device and write what it yields, line by line.
+
+Started by the supervisor (scopes device and host) or by torchrun (scope ranks). Writes only into its step's folder.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gpuburn import evidence, plan, strict
+from gpuburn.agent.host import Host
+from gpuburn.measurement import Reading
+from gpuburn.probe import Probe, Taken, discover
+
+PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What the workers of one step are to do; written once by the supervisor. timeout in seconds."""
+
+    probe: str
+    scope: str
+    params: dict[str, Any]
+    devices: list[plan.Device]
+    seed: int
+    threads: int
+    timeout: float
+    env: dict[str, str] = field(default_factory=dict)
+
+
+def die_with_parent() -> None:
+    """Ask the kernel to end this process when its parent ends, however that came about."""
+    parent = os.getppid()
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
+    if os.getppid() != parent:
+        sys.exit("the parent was gone before the worker began")
+
+
+def start_together(folder: Path, name: str, timeout: float) -> None:
+    """Report ready, and wait until the supervisor says go: all devices work at the same time."""
+    (folder / f"ready.{name}").touch()
+    end = time.monotonic() + timeout
+    while not (folder / "go").exists():
+        if time.monotonic() > end:
+            raise TimeoutError(f"no go within {timeout:g} s")
+        time.sleep(0.01)
+
+
+def run(probe: Probe, device: Any, params: dict[str, Any], out: Path) -> None:
+    """Write each thing that the probe yields at once: what was taken survives whatever happens next."""
+    with out.open("ab") as file:
+        for taken in probe.run(device, **params):
+            file.write(evidence.dump(_stamped(taken, device.name)))
+            file.flush()
+        os.fsync(file.fileno())
+
+
+def _stamped(taken: Taken, subject: str) -> Taken:
+    named: Taken = dataclasses.replace(taken, subject=taken.subject or subject)
+    return dataclasses.replace(named, at=named.at or time.time()) if isinstance(named, Reading) else named
+
+
+def _work(assignment: Assignment, folder: Path, name: str) -> None:
+    probe = discover()[assignment.probe]
+    scratch = folder / "scratch"
+    if assignment.scope == "host":
+        host = Host("host", scratch, assignment.devices, assignment.seed, assignment.threads)
+        run(probe, host, assignment.params, folder / "readings.host.jsonl")
+        return
+    from gpuburn.agent import device as devices
+
+    names = [one.name for one in assignment.devices]
+    rank = int(os.environ.get("RANK", names.index(name) if name in names else 0))
+    me = devices.make(assignment.devices[rank], rank, len(names), scratch, assignment.seed)
+    if assignment.threads:
+        import torch
+
+        torch.set_num_threads(assignment.threads)
+    if assignment.scope == "device":
+        start_together(folder, me.name, assignment.timeout)
+        run(probe, me, assignment.params, folder / f"readings.{me.name}.jsonl")
+        return
+    import torch.distributed as dist
+
+    dist.init_process_group(me.collectives)
+    try:
+        run(probe, me, assignment.params, folder / f"readings.{me.name}.jsonl")
+    finally:
+        dist.destroy_process_group()
+
+
+def main() -> None:
+    """worker FOLDER [DEVICE]: FOLDER holds assignment.json. Leaves error.<who>.json if the probe raised."""
+    folder, name = Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "host"
+    die_with_parent()
+    assignment = strict.build(Assignment, json.loads((folder / "assignment.json").read_bytes()), "assignment.json")
+    try:
+        _work(assignment, folder, name)
+    except BaseException as error:
+        # The step's border: whatever ended the probe is recorded with its moment, then ends the process.
+        who = os.environ.get("RANK", name)
+        said = {"at": time.time(), "why": f"{type(error).__name__}: {error}"[:1000], "trace": traceback.format_exc()[-4000:]}
+        (folder / f"error.{who}.json").write_bytes(strict.line(said))
+        raise
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""gpuburn: resolve plans, verify what hosts bring back, decide, report. Files in, files out."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gpuburn import __version__
+from gpuburn.strict import Refused
+
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, help=__doc__
+)
+skus = typer.Typer(no_args_is_help=True, help="The GPU models that this version knows.")
+app.add_typer(skus, name="sku")
+
+RunId = Annotated[str, typer.Option("--run", help="Run id, <UTC>-<4 hex>.")]
+Reports = Annotated[Path, typer.Option("--reports", help="Where runs are kept.")]
+HERE = Path("reports")
+
+
+def _stdin() -> dict[str, Any]:
+    """{host: {"variables": {...}, "look": {...} or null}}, as the playbooks send it."""
+    document = json.loads(sys.stdin.read() or "{}")
+    if not isinstance(document, dict):
+        raise Refused("standard input: wanted is an object of hosts")
+    return document
+
+
+@app.command()
+def expect(run: RunId, reports: Reports = HERE, source: str = "inventory/hosts.yml", check: bool = False) -> None:
+    """Check every host's variables (standard input) and write down who is expected. --check writes nothing."""
+    from gpuburn.controller import preflight
+    from gpuburn.controller.run import Run
+
+    hosts = preflight.expect({name: one.get("variables", {}) for name, one in _stdin().items()}, source)
+    where = Run.of(reports, run)
+    if not check:
+        where.expect([host.expected() for host in hosts])
+        where.note(time.time(), "expected", hosts=len(hosts))
+    print(f"{len(hosts)} host(s) expected in run {run}")
+
+
+@app.command()
+def plan(run: RunId, reports: Reports = HERE, source: str = "inventory/hosts.yml", check: bool = False) -> None:
+    """Plan every host that was seen (standard input); prints {host: {plan, text} or {refused}}. --check writes nothing."""
+    from gpuburn.controller import preflight
+    from gpuburn.controller.run import Run
+
+    document = _stdin()
+    hosts = preflight.expect({name: one.get("variables", {}) for name, one in document.items()}, source)
+    looks = {name: one.get("look") for name, one in document.items()}
+    where = Run.of(reports, run)
+    told = preflight.plan(where, hosts, looks, time.time(), write=not check)
+    for name, one in told.items():
+        if "refused" in one and not check:
+            where.note(time.time(), "refused", name, why=one["refused"])
+    print(json.dumps(told))
+
+
+@app.command()
+def collect(run: RunId, reports: Reports = HERE) -> None:
+    """Verify and judge again what the hosts sent home; prints {host: verdicts or the refusal}."""
+    from gpuburn.controller.collect import take_in
+    from gpuburn.controller.run import Run
+
+    where, told = Run.of(reports, run), {}
+    for one in where.expected():
+        collected = take_in(where, one.host)
+        if collected is None:
+            continue
+        verdicts = {profile: str(verdict) for profile, verdict in collected.verdicts.items()}
+        told[one.host] = {"refused": collected.refused[0]} if collected.refused else {"verdicts": verdicts}
+        where.note(time.time(), "collected", one.host, refused="; ".join(collected.refused), verdicts=verdicts)
+    print(json.dumps(told))
+
+
+@app.command()
+def report(run: RunId, reports: Reports = HERE, machine: Annotated[bool, typer.Option("--json")] = False) -> None:
+    """Decide and write reports/<run>/: index.html, a page per host, findings.csv, report.json."""
+    from gpuburn.controller import account, report as pages
+    from gpuburn.controller.run import Run
+
+    where = Run.of(reports, run)
+    accounts = account.give(where, time.time())
+    index = pages.write(where, accounts, time.time())
+    if machine:
+        print(account.told(accounts))
+        return
+    for one in accounts:
+        print(f"{one.expected.host:24} {one.decision:14} {one.reason}")
+    print(f"report: {index}")
+
+
+@app.command()
+def verify(folder: Path, plan_file: Annotated[Path, typer.Argument(metavar="PLAN")]) -> None:
+    """Verify one unsealed run folder against the plan that was sent: digests, numbers, findings. Exit 0 only if all hold."""
+    from gpuburn.controller.collect import collect as check
+
+    taken = check(folder, plan_file)
+    for one in taken.findings:
+        print(f"{one.verdict:14} {one.step:18} {one.about:32} {one.subject:8} {one.why}")
+    print(", ".join(f"{profile}: {verdict}" for profile, verdict in taken.verdicts.items()))
+
+
+@skus.command("list")
+def sku_list() -> None:
+    """Ids, one a line."""
+    from gpuburn import sku
+
+    print("\n".join(sku.ids()))
+
+
+@skus.command("show")
+def sku_show(name: str) -> None:
+    """Numbers of one SKU with their sources."""
+    from gpuburn import sku
+
+    one = sku.load(name)
+    print(f"{one.id}: {one.vendor} {one.architecture}, PCI {', '.join(one.pci_device_ids) or 'unknown'}")
+    for key, number in one.numbers.items():
+        print(f"  {key:24} {number.value:g} {number.unit}  {number.basis}, {number.confidence}: {number.source}")
+
+
+@app.command()
+def schema(name: Annotated[str, typer.Argument(help="plan or result")]) -> None:
+    """The JSON Schema of a published document."""
+    from gpuburn import plan as plans, result as results, schema as schemas
+    from gpuburn.strict import known
+
+    kinds: dict[str, type] = {"plan": plans.Plan, "result": results.Result}
+    known(name, kinds, "schema")
+    print(json.dumps(schemas.schema(kinds[name], f"{name}/1"), indent=1, sort_keys=True))
+
+
+@app.command()
+def variables() -> None:
+    """Every variable that an inventory may set."""
+    from gpuburn.controller import site
+
+    for name, default, doc in site.document():
+        print(f"{name:26} {default:22} {doc}")
+
+
+def _version(value: bool) -> None:
+    if value:
+        print(f"gpuburn {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True)] = False) -> None:
+    """Burn-in and acceptance of GPU servers: plans, verdicts, decisions, reports."""
+
+
+def main(run: Callable[[], None] = app) -> None:
+    """Refused input is one line (or one line a host) on standard error, and exit status 2."""
+    try:
+        run()
+    except Refused as error:
+        print(f"gpuburn: {error}", file=sys.stderr)
+        sys.exit(2)
+    except BrokenPipeError:  # the reader of our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

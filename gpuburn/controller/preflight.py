@@ -1,0 +1,162 @@
+"""Before anything runs: who is expected, whether each may be touched, and the plan of each. One call for all hosts."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpuburn import planning, sku, strict
+from gpuburn.controller import site as sites
+from gpuburn.controller.run import Expected, Run, check_host
+from gpuburn.controller.site import Site
+from gpuburn.plan import Place, Plan
+from gpuburn.planning import Request
+from gpuburn.strict import Refused
+
+INVENTORY = "inventory/hosts.yml"
+PYTHON = (3, 10)
+DISK = {
+    "rehearsal": 3.0,
+    "hardware": 12.0,
+    "simulated": 3.0,
+}  # GiB: torch's CPU build 0.7, CUDA build 6, evidence, checkpoint
+SKEW = 300.0  # seconds; a clock further off makes evidence that nobody can order
+
+Variables = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What roles/preflight/files/look.py saw on a host. time: unix seconds; busy: processes that hold a GPU."""
+
+    python: str
+    os: str
+    architecture: str
+    free_disk_gib: float
+    memory_gib: float
+    time: float
+    uid: int
+    systemd: bool
+    gpus: list[str] = field(default_factory=list)
+    busy: list[str] = field(default_factory=list)
+    unfinished: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """One host with everything that the inventory says of it."""
+
+    name: str
+    site: Site
+    limits: list[tuple[str, dict[str, Any]]]
+
+    @property
+    def count(self) -> int:
+        return self.site.processes if self.site.kind == "rehearsal" else self.site.gpu_count
+
+    def expected(self) -> Expected:
+        s = self.site
+        return Expected(
+            self.name, s.kind, s.level, s.environment, s.profiles, s.delivery, s.sku, self.count, s.rack, str(s.unit),
+            s.power_domain,
+        )  # fmt: skip
+
+
+def expect(inventory: dict[str, Variables], source: str = INVENTORY) -> list[Host]:
+    """Every host's variables, checked together: all that is wrong is said in one message, before anything runs."""
+    hosts, wrong = [], []
+    for name, variables in sorted(inventory.items()):
+        try:
+            hosts.append(_host(name, variables, f"{source}: host {name}"))
+        except Refused as error:
+            wrong.append(str(error))
+    if wrong:
+        raise Refused("\n".join(wrong))
+    if not hosts:
+        raise Refused(f"{source}: no host matches; wanted is -l with a group or host of the inventory")
+    return hosts
+
+
+def _host(name: str, variables: Variables, where: str) -> Host:
+    check_host(name)
+    if variables.get("gpuburn_placeholder"):
+        raise Refused(
+            f"{where} is a placeholder: edit {where.partition(':')[0]}, put your servers in its place "
+            f"(inventory/example/ shows two racks), and run the same command again"
+        )
+    site, limits = sites.read(variables, where)
+    sites.check(site, where)
+    host = Host(name, site, limits)
+    planning.make(_request(host, "00000000T000000Z-0000", None), "", 0.0)  # so that every name in it is known
+    return host
+
+
+def _request(host: Host, run: str, look: Look | None) -> Request:
+    s = host.site
+    return Request(
+        run, host.name, s.kind, s.level, tuple(s.profiles), s.delivery, s.environment, "root" if s.become else "user",
+        s.user if s.become else "", s.sku, host.count, tuple(look.gpus) if look else (),
+        Place(s.rack, str(s.unit), s.power_domain), tuple(host.limits),
+    )  # fmt: skip
+
+
+def refusal(host: Host, look: Look, run: str, now: float) -> str:
+    """Why this host must not be touched; "" if it may."""
+    version = tuple(int(part) for part in look.python.split(".")[:2])
+    if version < PYTHON:
+        return f"python is {look.python}, wanted is 3.10 or newer; set gpuburn_python"
+    if look.free_disk_gib < DISK[host.site.kind]:
+        return f"{look.free_disk_gib:.1f} GiB free for {host.site.state_dir}, wanted are {DISK[host.site.kind]:g}"
+    if abs(look.time - now) > SKEW:
+        return f"its clock is {look.time - now:+.0f} s off the controller's, wanted is within {SKEW:g} s"
+    if look.busy and host.site.kind == "hardware":
+        return f"its GPUs are in use by {', '.join(look.busy[:5])}; hosts in use are refused"
+    others = [one for one in look.unfinished if one != run]
+    if others:
+        return f"run {others[0]} is not finished on it; wait for it, or `gpuburn-agent stop` it there"
+    if host.site.become and look.uid != 0:
+        return f"become gave uid {look.uid}, wanted is root"
+    return ""
+
+
+def plan(run: Run, hosts: list[Host], looks: dict[str, Any], now: float, write: bool) -> dict[str, dict[str, str]]:
+    """Plan every host that was seen. {host: {"refused": why} or {"plan": path, "devices": ...}}; kept plans stay."""
+    told: dict[str, dict[str, str]] = {}
+    for host in hosts:
+        if looks.get(host.name) is None:
+            continue  # never reached: its account is given in the report
+        look = strict.build(Look, looks[host.name], f"look at {host.name}")
+        why = refusal(host, look, run.id, now)
+        if why:
+            told[host.name] = {"refused": f"{host.name}: {why}"}
+            continue
+        kept = run.plan(host.name)
+        made = kept or planning.make(_request(host, run.id, look), secrets.token_hex(16), now)
+        told[host.name] = {"plan": str(run.host(host.name) / "plan.json"), "text": describe(made)}
+        if write and not kept:
+            run.host(host.name).mkdir(parents=True, exist_ok=True)
+            (run.host(host.name) / "plan.json").write_bytes(strict.encode(made))
+            (run.host(host.name) / "look.json").write_bytes(strict.encode(look))
+    return told
+
+
+def describe(made: Plan) -> str:
+    """The plan for a person: what runs, for how long, how many limits can reject, what it draws."""
+    reject = sum(one.can_reject for one in made.limits)
+    lines = [
+        f"{made.host}: {', '.join(made.profiles)} at level {made.level}, {made.kind}, {len(made.devices)} devices; "
+        f"about {made.expected() / 60:.1f} min, deadline {(made.deadline - made.issued) / 60:.0f} min after now; "
+        f"{len(made.limits)} limits, {reject} can reject"
+    ]
+    lines += [f"  {step.name:18} {step.expected:6.0f} s  {', '.join(step.profiles)}" for step in made.steps]
+    power = _peak_kw(made)
+    if power:
+        lines.append(f"  peak power of its GPUs {power:.1f} kW, at most {power * made.expected() / 3600:.1f} kWh")
+    lines += [f"  note: {note}" for note in made.notes]
+    return "\n".join(lines)
+
+
+def _peak_kw(made: Plan) -> float:
+    power = sku.load(made.sku).numbers.get("power") if made.sku else None
+    return power.value * len(made.devices) / 1e3 if power and made.kind == "hardware" else 0.0

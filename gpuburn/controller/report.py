@@ -1,0 +1,142 @@
+"""The fleet acceptance report: an index, a page per host, CSV and JSON. Static, readable without JavaScript."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from gpuburn import __version__, journal, strict
+from gpuburn.controller.account import Account, summary
+from gpuburn.controller.run import Run
+from gpuburn.strict import Refused
+from gpuburn.verdict import Verdict
+
+TEMPLATES = Path(__file__).parent / "templates"
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069]")
+LONGEST = 600
+COLUMNS = (
+    "host", "rack", "unit", "kind", "level", "decision", "profiles", "step", "about", "subject", "point", "verdict",
+    "marginal", "code", "why", "action", "evidence",
+)  # fmt: skip
+
+
+def write(run: Run, accounts: list[Account], now: float) -> Path:
+    """Write the report into the run's folder; returns index.html. now: unix seconds, printed as the time of issue."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True, finalize=shown,
+    )  # fmt: skip
+    environment.filters["utc"] = utc
+    shared = {"run": run.id, "version": __version__, "issued": now, "verdicts": Verdict}
+    for account in accounts:
+        folder = run.host(account.expected.host)
+        folder.mkdir(parents=True, exist_ok=True)
+        page = environment.get_template("host.html.j2").render(account=account, events=_events(account), **shared)
+        (folder / "index.html").write_text(page, encoding="utf-8")
+    counts, states = summary(accounts), journal_state(run)
+    index = environment.get_template("index.html.j2").render(
+        accounts=accounts, counts=counts, journal=states, untested=not_tested(accounts), **shared
+    )
+    (run.folder / "index.html").write_text(index, encoding="utf-8")
+    (run.folder / "report.json").write_bytes(strict.encode(document(run, accounts, now)))
+    (run.folder / "findings.csv").write_text(table(accounts), encoding="utf-8", newline="")
+    return run.folder / "index.html"
+
+
+def shown(value: Any) -> Any:
+    """Text as a page shows it: no control or direction characters, bounded. Escaping is done by the environment."""
+    return CONTROL.sub("�", value)[:LONGEST] if isinstance(value, str) else value
+
+
+def utc(at: float) -> str:
+    return datetime.datetime.fromtimestamp(at, datetime.timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def journal_state(run: Run) -> str:
+    """Whether the run's journal still chains."""
+    try:
+        return f"{len(journal.read(run.journal))} lines, unbroken" if run.journal.exists() else "no journal was kept"
+    except Refused as error:
+        return f"broken: {error}"
+
+
+def not_tested(accounts: list[Account]) -> list[tuple[str, str, int]]:
+    """(what, why, hosts): everything that no plan of this run demanded."""
+    seen: dict[tuple[str, str], int] = {}
+    for account in accounts:
+        for one in account.plan.left_out if account.plan else []:
+            seen[one.what, one.why] = seen.get((one.what, one.why), 0) + 1
+    return [(what, why, count) for (what, why), count in seen.items()]
+
+
+def _events(account: Account) -> list[Any]:
+    result = account.collected.result if account.collected else None
+    return list(result.record.events) if result else []
+
+
+def document(run: Run, accounts: list[Account], now: float) -> dict[str, Any]:
+    """report.json: the same as the pages, for machines."""
+    return {
+        "schema": "gpuburn/report/1",
+        "run": run.id,
+        "issued": now,
+        "version": __version__,
+        "journal": journal_state(run),
+        "decisions": summary(accounts),
+        "hosts": [
+            {
+                **strict.plain(a.expected),
+                "reached": a.reached,
+                "decision": str(a.decision),
+                "reason": a.reason,
+                "by_profile": {
+                    name: {"decision": str(decision), "because": because, "verdict": _verdict(a, name)}
+                    for name, (decision, because) in a.by_profile.items()
+                },
+                "trouble": a.trouble,
+                "findings": strict.plain(a.findings()),
+                "measurements": strict.plain([m for o in (a.collected.outcomes if a.collected else [])
+                                              for m in o.measurements]),
+            }
+            for a in accounts
+        ],
+    }  # fmt: skip
+
+
+def _verdict(account: Account, profile: str) -> str:
+    return str(account.collected.verdicts.get(profile, "")) if account.collected else ""
+
+
+def table(accounts: list[Account]) -> str:
+    """findings.csv: one row per finding, and one for every host that has none."""
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(COLUMNS)
+    for account in accounts:
+        for row in _rows(account):
+            writer.writerow([safe_cell(cell) for cell in row])
+    return out.getvalue()
+
+
+def _rows(a: Account) -> Iterator[tuple[str, ...]]:
+    e = a.expected
+    head = (e.host, e.rack, e.unit, e.kind, e.level, str(a.decision))
+    findings = a.findings()
+    for f in findings:
+        yield (*head, " ".join(f.profiles), f.step, f.about, f.subject, str(f.point), str(f.verdict),
+               "marginal" if f.marginal else "", f.code, f.why, f.action, f.evidence)  # fmt: skip
+    if not findings:
+        yield (*head, " ".join(e.profiles), "", "", "", "", "", "", a.reached, a.reason, "", "")
+
+
+def safe_cell(text: str) -> str:
+    """A cell that no spreadsheet takes for a formula."""
+    cleaned = str(shown(text))
+    return f"'{cleaned}" if cleaned[:1] in ("=", "+", "-", "@", "\t") else cleaned

@@ -1,0 +1,90 @@
+"""One run's folder on the controller: reports/<run>/. Its paths come from the inventory, never from a host."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gpuburn import journal, plan as plans, strict
+from gpuburn.journal import Entry
+from gpuburn.plan import Plan
+from gpuburn.strict import Refused
+
+RUN = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{4}")
+HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """One host that the run must give an account of, whatever happens to it."""
+
+    host: str
+    kind: str
+    level: str
+    environment: str
+    profiles: list[str]
+    delivery: str = ""
+    sku: str = ""
+    count: int = 0
+    rack: str = ""
+    unit: str = ""
+    power_domain: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """folder is reports/<run>; nothing in it is ever deleted by gpuburn."""
+
+    id: str
+    folder: Path = field(default_factory=Path)
+
+    @classmethod
+    def of(cls, reports: Path, run: str) -> Run:
+        if not RUN.fullmatch(run):
+            raise Refused(f"run id {run!r}: wanted is <UTC>-<4 hex> such as 20261130T080000Z-1f3a")
+        return cls(run, reports / run)
+
+    @property
+    def journal(self) -> Path:
+        return self.folder / "journal.jsonl"
+
+    def host(self, name: str) -> Path:
+        """The host's folder. A name that is not a plain one is refused before it becomes a path."""
+        check_host(name)
+        return self.folder / "hosts" / name
+
+    def incoming(self, name: str) -> Path:
+        check_host(name)
+        return self.folder / "incoming" / f"{name}.tar.gz"
+
+    def expect(self, hosts: list[Expected]) -> None:
+        """Write down who is expected. Coming back with other hosts adds them; nobody is ever dropped."""
+        path = self.folder / "expected.json"
+        kept = {one.host: one for one in self.expected()} if path.exists() else {}
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(strict.encode([*kept.values(), *(one for one in hosts if one.host not in kept)]))
+
+    def expected(self) -> list[Expected]:
+        path = self.folder / "expected.json"
+        if not path.exists():
+            raise Refused(f"{path}: no such run; `ls {self.folder.parent}` shows those that there are")
+        return strict.build(list[Expected], strict.loads(strict.load_file(path), str(path)), str(path))
+
+    def plan(self, name: str) -> Plan | None:
+        path = self.host(name) / "plan.json"
+        return plans.decode(path.read_bytes(), str(path)) if path.exists() else None
+
+    def entries(self) -> list[Entry]:
+        return journal.read(self.journal) if self.journal.exists() else []
+
+    def note(self, at: float, event: str, host: str = "", **details: Any) -> None:
+        """Add a line to the run's journal."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        journal.append(self.journal, at, event, host, {key: str(value)[:500] for key, value in details.items()})
+
+
+def check_host(name: str) -> None:
+    if not HOST.fullmatch(name):
+        raise Refused(f"host name {name!r}: wanted are letters, digits, dots, hyphens and underscores, at most 100")

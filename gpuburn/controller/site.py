@@ -1,0 +1,95 @@
+"""Every variable that a site may set for a host, with its type and meaning. What is not here is a typo, and refused."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from gpuburn import strict
+from gpuburn.plan import Environment, Kind, Level
+from gpuburn.strict import Refused, known
+
+PREFIX = "gpuburn_"
+LIMITS = "gpuburn_limits"  # any variable that begins so holds limits: gpuburn_limits, gpuburn_limits_rack_a01, ...
+INTERNAL = ("gpuburn_stopped",)  # facts that the playbooks set themselves
+
+
+def variable(doc: str, default: Any = dataclasses.MISSING, factory: Any = dataclasses.MISSING) -> Any:
+    if factory is not dataclasses.MISSING:
+        return field(default_factory=factory, metadata={"doc": doc})
+    return field(default=default, metadata={"doc": doc})
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One host's variables, without their prefix gpuburn_."""
+
+    profiles: list[str] = variable("what the host is to be good for: training, inference or both", factory=list)
+    level: Level = variable("how long and how large: smoke, quick, standard, soak", "standard")
+    kind: Kind = variable("hardware, or rehearsal: the same steps on the host's CPU, which accept nothing", "hardware")
+    environment: Environment = variable(
+        "bare_metal, vm or container: what the host cannot show is listed", "bare_metal"
+    )
+    sku: str = variable("the GPU model that was ordered (gpuburn sku list)", "")
+    gpu_count: int = variable("how many GPUs were ordered for this host", 0)
+    processes: int = variable("processes of a rehearsal", 3)
+    delivery: str = variable("the order or lot that the host belongs to", "")
+    rack: str = variable("rack", "")
+    unit: str | int = variable("rack unit", "")
+    power_domain: str = variable("feed, PDU or busway that the host hangs on", "")
+    power_budget_kw: float = variable("what the host's power domain may draw", 0.0)
+    become: bool = variable(
+        "whether the host's tasks use become (root); false only for a rehearsal as a plain user", True
+    )
+    user: str = variable("account of the workers on the host", "gpuburn")
+    home: str = variable("where the agent is installed on the host", "/opt/gpuburn")
+    state_dir: str = variable("where run folders are kept on the host", "/var/lib/gpuburn")
+    python: str = variable("Python (3.10 or newer) that the host's venv is made with", "/usr/bin/python3")
+    torch_version: str = variable("version of torch to install on the host", "")
+    torch_index: str = variable("package index for torch, for example a CPU-only one", "")
+    wheelhouse: str = variable("folder of wheels on the controller, for hosts without a route out", "")
+    cache_dir: str = variable("where the controller keeps the agent's wheel", "")
+    reports_dir: str = variable("where runs are kept on the controller", "")
+    wait: bool = variable("false: start and return at once", True)
+    run: str = variable("run id to come back to", "")
+    allow_reboot: bool = variable("whether a role may reboot the host", False)
+    bmc_address: str = variable("address of the host's BMC; empty where there is none", "")
+    placeholder: bool = variable("marks the host that the shipped inventory asks to be replaced", False)
+
+
+def read(variables: dict[str, Any], where: str) -> tuple[Site, list[tuple[str, dict[str, Any]]]]:
+    """A host's variables and its site limits, checked by name and type. Raises Refused with the nearest known name."""
+    names = {f"{PREFIX}{one.name}" for one in dataclasses.fields(Site)}
+    limits: list[tuple[str, dict[str, Any]]] = []
+    plain: dict[str, Any] = {}
+    for name, value in sorted(variables.items()):
+        if name.startswith(LIMITS):
+            if not isinstance(value, dict):
+                raise Refused(f"{where}: {name} is {value!r}; wanted is a mapping of probe.metric to a limit")
+            limits.append((name, value))
+        elif name not in INTERNAL:
+            known(name, {*names, LIMITS}, where)
+            plain[name.removeprefix(PREFIX)] = value
+    return strict.build(Site, plain, where), limits
+
+
+def check(site: Site, where: str) -> None:
+    """What a host must have before anything runs on it."""
+    if not site.profiles:
+        raise Refused(f"{where}: gpuburn_profiles is not set; wanted is a list such as [training, inference]")
+    if site.kind != "rehearsal" and not site.sku:
+        raise Refused(f"{where}: gpuburn_sku is not set; wanted is one of `gpuburn sku list`")
+    if site.kind != "rehearsal" and site.gpu_count < 1:
+        raise Refused(f"{where}: gpuburn_gpu_count is {site.gpu_count}; wanted is the number of GPUs that were ordered")
+    if site.kind == "hardware" and not site.become:
+        raise Refused(f"{where}: gpuburn_become is false; hardware is accepted as root only (kernel log, DMI)")
+
+
+def document() -> list[tuple[str, str, str]]:
+    """(variable, default, meaning) of every variable, for the documentation."""
+    rows: list[tuple[str, str, Literal[""] | str]] = []
+    for one in dataclasses.fields(Site):
+        default = one.default if one.default is not dataclasses.MISSING else []
+        rows.append((f"{PREFIX}{one.name}", repr(default), one.metadata["doc"]))
+    return [*rows, (f"{LIMITS}*", "{}", "limits of the site or the contract: {probe.metric: {min, max, because, ...}}")]

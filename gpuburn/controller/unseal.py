@@ -1,0 +1,49 @@
+"""Open what a host sealed, trusting nothing in it: bounded, regular files under safe names, written by us."""
+
+from __future__ import annotations
+
+import shutil
+import tarfile
+import zlib
+from pathlib import Path
+
+from gpuburn import result as results, strict
+from gpuburn.strict import Refused
+
+PACKED = 256 * strict.MEBIBYTE
+UNPACKED = 512 * strict.MEBIBYTE
+FILES = 10_000
+
+
+def unseal(archive: Path, folder: Path) -> None:
+    """Unpack into a new folder, as a whole or not at all. Raises Refused for anything but plain evidence."""
+    if archive.is_symlink() or archive.stat().st_size > PACKED:
+        raise Refused(f"{archive.name}: a sealed file is a regular one of at most {PACKED} bytes")
+    temporary = folder.with_name(f".{folder.name}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    try:
+        _unpack(archive, temporary)
+    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+        raise Refused(f"{archive.name}: not a sealed run: {error}") from None
+    shutil.rmtree(folder, ignore_errors=True)
+    temporary.rename(folder)
+
+
+def _unpack(archive: Path, folder: Path) -> None:
+    total = 0
+    with tarfile.open(archive, "r:gz") as tar:
+        for count, member in enumerate(tar, 1):
+            total += member.size
+            if not member.isreg() or not results.NAME.fullmatch(member.name):
+                raise Refused(f"{archive.name}: {member.name[:100]!r} is not a plain file under a safe name")
+            if count > FILES or total > UNPACKED:
+                raise Refused(f"{archive.name}: more than {FILES} files or {UNPACKED} bytes")
+            target = folder / member.name
+            if target.exists():
+                raise Refused(f"{archive.name}: {member.name} is in it twice")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            source = tar.extractfile(member)
+            assert source is not None  # a regular member has contents
+            with source, target.open("wb") as out:
+                shutil.copyfileobj(source, out)

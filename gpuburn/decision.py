@@ -1,0 +1,73 @@
+"""From verdicts to a decision: the first row of policy.yml that matches, with its reason. Data, replayable, documented."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from gpuburn import strict
+from gpuburn.strict import Refused
+from gpuburn.verdict import Verdict
+
+FILE = Path(__file__).parent / "policy.yml"
+
+# How far a host came, as the controller knows it.
+Reached = Literal["judged", "never_reached", "not_started", "lost", "uncollected", "refused"]
+
+
+class Decision(str, enum.Enum):
+    """What is done with a host for one profile, best first."""
+
+    ACCEPTED = "accepted"
+    CONDITIONAL = "conditional"
+    TRIAL_PASSED = "trial passed"
+    UNDECIDED = "undecided"
+    UNTESTED = "untested"
+    TRIAL_FAILED = "trial failed"
+    REJECTED = "rejected"
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+    @property
+    def good(self) -> bool:
+        """Whether the playbook's last task lets the host be."""
+        return self in (Decision.ACCEPTED, Decision.CONDITIONAL, Decision.TRIAL_PASSED)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One rule: empty conditions match everything."""
+
+    decision: Decision
+    because: str
+    reached: tuple[str, ...] = ()
+    verdicts: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    levels: tuple[str, ...] = ()
+
+    def matches(self, reached: str, verdict: str, kind: str, level: str) -> bool:
+        asked = ((self.reached, reached), (self.verdicts, verdict), (self.kinds, kind), (self.levels, level))
+        return all(not wanted or value in wanted for wanted, value in asked)
+
+
+def load(path: Path = FILE) -> list[Row]:
+    """The policy's rows, in order."""
+    document = strict.load_yaml(path)
+    return [strict.build(Row, row, f"{path.name}: row {number}") for number, row in enumerate(document["rows"], 1)]
+
+
+def decide(rows: list[Row], reached: Reached, verdict: Verdict | None, kind: str, level: str) -> tuple[Decision, str]:
+    """The decision for one profile, and why. verdict is None where there is no result."""
+    for row in rows:
+        if row.matches(reached, str(verdict or ""), kind, level):
+            return row.decision, row.because
+    raise Refused(f"policy.yml: no row for reached={reached} verdict={verdict} kind={kind} level={level}")
+
+
+def worst(decisions: list[Decision]) -> Decision:
+    """The decision for the host: the worst of its profiles; none at all is untested."""
+    order = list(Decision)
+    return max(decisions, key=order.index, default=Decision.UNTESTED)

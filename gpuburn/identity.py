@@ -1,0 +1,67 @@
+"""Which machine this is, and what it went through: every source side by side, never merged.
+
+A value that a board vendor left as filler is absent, not equal to another filler.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+JUNK = re.compile(
+    r"(to be filled( by o\.?e\.?m\.?)?|default string|system serial number|not specified|none|n/?a|unknown"
+    r"|0?123456789|[0\s-]+|f+|x+)?",
+    re.IGNORECASE,
+)
+
+# What every host must tell of itself. The second set needs root and bare metal (DMI tables).
+REQUIRED = ("os.kernel", "os.release", "cpu.model", "memory.total")
+NEEDS_ROOT = ("dmi.product_serial", "dmi.board_serial")
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What one look at the host found. sources: {source: {key: value}}; missing: {source.key: why}."""
+
+    taken: float
+    boot_id: str
+    sources: dict[str, dict[str, str]] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def value(self, name: str) -> str:
+        """The value of "source.key", or "" where it is absent."""
+        source, _, key = name.rpartition(".")
+        return self.sources.get(source, {}).get(key, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """One boot of the host that the supervisor saw, at unix time."""
+
+    boot_id: str
+    seen: float
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened beside the work: code such as kernel.xid, when, about which part, in what words."""
+
+    code: str
+    at: float
+    about: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostRecord:
+    """What is known of the host over the run. kernel_log: "read", or why it could not be."""
+
+    boots: list[Boot] = field(default_factory=list)
+    identities: list[Identity] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    kernel_log: str = "not read"
+
+
+def is_junk(value: str) -> bool:
+    """Whether a vendor's field holds filler instead of a value."""
+    return JUNK.fullmatch(value.strip()) is not None

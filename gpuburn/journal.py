@@ -1,0 +1,56 @@
+"""What happened in one run: lines that are only ever appended, each naming the digest of the line before it.
+
+One writer module for playbook and command line. A changed, removed or reordered line is found by read().
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpuburn import strict
+from gpuburn.strict import Refused
+
+GENESIS = strict.digest(b"")
+LIMIT = 64 * strict.MEBIBYTE
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """number counts from 1; at is unix seconds; host is "" for the run as a whole."""
+
+    number: int
+    at: float
+    event: str
+    previous: str
+    host: str = ""
+    details: dict[str, str] = field(default_factory=dict)
+
+
+def append(book: Path, at: float, event: str, host: str = "", details: dict[str, str] | None = None) -> Entry:
+    """Add one line under a lock, flushed to the disk before this returns."""
+    with book.open("a+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        lines = file.read().splitlines()
+        previous = strict.digest(lines[-1]) if lines else GENESIS
+        entry = Entry(len(lines) + 1, at, event, previous, host, details or {})
+        file.write(strict.line(entry))
+        file.flush()
+        os.fsync(file.fileno())
+    return entry
+
+
+def read(book: Path) -> list[Entry]:
+    """Every entry, or Refused with the first line that does not hold."""
+    entries: list[Entry] = []
+    previous = GENESIS
+    for number, text in enumerate(strict.load_file(book, LIMIT).splitlines(), 1):
+        entry = strict.build(Entry, strict.loads(text, f"{book.name}:{number}"), f"{book.name}:{number}")
+        if entry.number != number or entry.previous != previous:
+            raise Refused(f"{book.name}:{number}: a line before it is missing or changed")
+        previous = strict.digest(text)
+        entries.append(entry)
+    return entries

@@ -1,0 +1,150 @@
+"""Profiles x SKU x site = plan: everything that a run on one host needs, resolved to numbers. Pure: no clock, no host."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from gpuburn import __version__, limit as limits, profile, sku
+from gpuburn.limit import Limit, When
+from gpuburn.plan import (
+    SCHEMA,
+    Device,
+    Environment,
+    Guard,
+    Kind,
+    LeftOut,
+    Level,
+    Place,
+    Plan,
+    Step,
+    check,
+    fits,
+    owner,
+)
+from gpuburn.probe import Probe, discover
+from gpuburn.strict import Refused, known
+from gpuburn.telemetry import TELEMETRY
+
+SEED = 20260101  # shared by every run, so that bits can be compared over devices, hosts and years
+GRACE = 300.0  # seconds over all timeouts for starting, sealing and one repeated step
+GUARDS = [
+    Guard("disk_free", "GiB", "a full disk loses evidence, and on a system disk the host", min=1.0),
+    Guard("memory_available", "GiB", "below this the kernel ends processes of its choice", min=0.25),
+]
+HEAT = Guard("temperature", "C", "hotter than any data-centre GPU's slowdown point (stress.md 2.6)", max=98.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the inventory and the look at a host say of it; one plan is made from one request."""
+
+    run: str
+    host: str
+    kind: Kind
+    level: Level
+    profiles: tuple[str, ...]
+    delivery: str = ""
+    environment: Environment = "bare_metal"
+    privileges: Literal["root", "user"] = "root"
+    worker: str = ""
+    sku: str = ""
+    count: int = 0
+    addresses: tuple[str, ...] = ()
+    place: Place = field(default_factory=Place)
+    site_limits: tuple[tuple[str, dict[str, Any]], ...] = ()
+
+
+def make(request: Request, nonce: str, issued: float) -> Plan:
+    """The plan of one host. nonce: fresh random hex; issued: unix seconds. Raises Refused for what cannot be planned."""
+    steps, left_out = profile.steps(list(request.profiles), request.level, request.kind)
+    if not steps:
+        raise Refused(f"{request.host}: profiles {request.profiles} have no step at level {request.level}")
+    demands, silent = demand(request, steps)
+    return check(
+        Plan(
+            SCHEMA, request.run, request.delivery, request.host, request.kind, request.environment, request.privileges,
+            request.worker, request.level, request.profiles, request.sku, request.place, devices(request), nonce, SEED,
+            issued, issued + sum(step.timeout for step in steps) + GRACE, steps, demands,
+            GUARDS if request.kind == "rehearsal" else [*GUARDS, HEAT], [*left_out, *silent],
+            {"gpuburn": __version__}, notes(request),
+        ),
+        f"plan of {request.host}",
+    )  # fmt: skip
+
+
+def devices(request: Request) -> list[Device]:
+    """As many devices as the inventory says; addresses are those found, in PCI order, and may be fewer."""
+    if request.count < 1:
+        wish = "gpuburn_processes" if request.kind == "rehearsal" else "gpuburn_gpu_count"
+        raise Refused(f"{request.host}: {wish} is {request.count}, wanted is at least 1")
+    if request.kind == "rehearsal":
+        return [Device(f"cpu{index}", "cpu") for index in range(request.count)]
+    sku.load(request.sku, f"{request.host}: gpuburn_sku")
+    found = [*request.addresses, *[""] * request.count]
+    return [Device(f"gpu{index}", "cuda", pci=found[index]) for index in range(request.count)]
+
+
+def notes(request: Request) -> list[str]:
+    """What a reader of the plan should know beyond its numbers."""
+    if request.kind != "rehearsal":
+        return []
+    found = len(request.addresses)
+    gpus = f"its {found} GPU(s) are not touched" if found else "no GPU was found on it"
+    return [f"rehearsal: the steps run on this host's CPU in {request.count} processes; {gpus}; it accepts nothing"]
+
+
+def demand(request: Request, steps: list[Step]) -> tuple[list[Limit], list[LeftOut]]:
+    """Every limit that applies, bound to its step; and each promise of a step that this plan does not judge, with why."""
+    book = limits.merge(limits.load(), request.site_limits)
+    for limit in book:
+        _declared(limit)
+    found: list[Limit] = []
+    left_out: list[LeftOut] = []
+    for step in steps:
+        for probe in (discover()[step.probe], TELEMETRY):
+            for name, promised in probe.promises.items():
+                about = f"{probe.name}.{name}"
+                mine = [one for one in book if one.about == about] if request.kind in promised.kinds else []
+                applying = [
+                    one for one in mine if one.when.applies(request.kind, request.level, request.environment, step.name)
+                ]
+                narrow = [limits.narrowed(one, step.name, step.profiles) for one in applying]
+                found += [one for one in narrow if one.when.profiles]
+                if not applying:
+                    left_out.append(LeftOut(f"{about} in step {step.name}", _why(request, mine), step.profiles))
+    return [*found, *_ordered(request, steps)], left_out
+
+
+def _why(request: Request, mine: list[Limit]) -> str:
+    if not mine:
+        return f"not promised in a run of kind {request.kind}"
+    return f"no limit at level {request.level} for kind {request.kind}: {mine[0].because or mine[0].informational}"
+
+
+def _declared(limit: Limit) -> None:
+    name, _, metric = limit.about.partition(".")
+    probes: dict[str, Probe] = {**discover(), TELEMETRY.name: TELEMETRY}
+    known(name, probes, f"limit {limit.about}: probe")
+    probe = probes[name]
+    known(metric, [*probe.metrics, *probe.facts], f"limit {limit.about}: metric or fact of {name}")
+    fits(limit, probe, f"limit {limit.about}")
+
+
+def _ordered(request: Request, steps: Iterable[Step]) -> list[Limit]:
+    """What the order itself demands: as many GPUs as were bought."""
+    count = float(request.count)
+    because = f"gpuburn_gpu_count: {request.count} GPUs were ordered for this host"
+    return [
+        Limit("identity.gpus", "count", because, min=count, max=count, source="contract",
+              when=When(steps=(step.name,), profiles=step.profiles))
+        for step in steps
+        if request.kind == "hardware" and "gpus" in owner("identity", step, discover()).metrics
+    ]  # fmt: skip
+
+
+def fresh_nonce(entropy: bytes) -> str:
+    """A nonce of 32 hex digits from random bytes of the caller."""
+    return hashlib.sha256(entropy).hexdigest()[:32]

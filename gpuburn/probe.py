@@ -1,0 +1,114 @@
+"""A probe is a generator of readings, facts and work. Here one is declared, checked and found; none is run.
+
+Probe files import without torch (they import it in their bodies), so that the controller knows every declaration.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, Literal, Union
+
+from gpuburn.measurement import NOWHERE, Fact, Metric, Observed, Point, Reading, Work
+from gpuburn.strict import Refused, known
+
+Scope = Literal["device", "ranks", "host", "group"]
+Taken = Union[Reading, Fact, Work]  # noqa: UP007  (evaluated at run time, also on Python 3.10)
+TYPES: dict[str, Any] = {
+    "int": int,
+    "float": (int, float),
+    "str": str,
+    "bool": bool,
+    "list[int]": list,
+    "list[str]": list,
+}
+PLACE = "gpuburn.agent.probes"
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What a probe promises: everything about it that can be known without running it.
+
+    work: which counters of Work must be positive before a subject passes.
+    smoke: parameters small enough for any CPU, so that one test covers every probe there will be.
+    needs: what the device must be able to do (for example "fp8"), decided from the SKU.
+    """
+
+    name: str
+    doc: str
+    scope: Scope
+    revision: int
+    work: tuple[str, ...]
+    needs: tuple[str, ...]
+    smoke: dict[str, Any]
+    run: Callable[..., Iterator[Taken]]
+    metrics: dict[str, Metric] = field(default_factory=dict)
+    facts: dict[str, Observed] = field(default_factory=dict)
+
+    @property
+    def parameters(self) -> dict[str, inspect.Parameter]:
+        """Parameters that a plan may set: all but the first, which is the device or the host."""
+        return dict(list(inspect.signature(self.run).parameters.items())[1:])
+
+    @property
+    def promises(self) -> dict[str, Metric | Observed]:
+        """All metrics and facts by name."""
+        return {**self.metrics, **self.facts}
+
+    def settled(self, params: dict[str, Any], where: str) -> dict[str, Any]:
+        """All parameters with their values, defaults filled in. Unknown names and wrong types are refused."""
+        declared = self.parameters
+        for name, value in params.items():
+            known(name, declared, f"{where}: parameter of {self.name}")
+            kind = str(declared[name].annotation)
+            if not isinstance(value, TYPES[kind]) or (isinstance(value, bool) and kind != "bool"):
+                raise Refused(f"{where}: {self.name}.{name} is {value!r}, wanted is {kind}")
+        return {name: params.get(name, one.default) for name, one in declared.items()}
+
+    def points(self, promise: Metric | Observed, params: dict[str, Any]) -> list[Point]:
+        """Every point at which the promise must be kept under these (settled) parameters."""
+        if not promise.at:
+            return [NOWHERE]
+        keys = sorted(promise.at)
+        return [Point.of(**dict(zip(keys, row))) for row in product(*(params[promise.at[key]] for key in keys))]
+
+
+REGISTRY: dict[str, Probe] = {}
+
+
+def probe(
+    *,
+    scope: Scope,
+    smoke: dict[str, Any],
+    revision: int = 1,
+    work: tuple[str, ...] = ("iterations",),
+    needs: tuple[str, ...] = (),
+    **promises: Metric | Observed,
+) -> Callable[[Callable[..., Iterator[Taken]]], Callable[..., Iterator[Taken]]]:
+    """Declare the decorated generator a probe; its name is the function's."""
+
+    def register(run: Callable[..., Iterator[Taken]]) -> Callable[..., Iterator[Taken]]:
+        name = run.__name__
+        if name in REGISTRY and REGISTRY[name].run.__module__ != run.__module__:
+            raise Refused(f"two probes named {name!r}")
+        metrics = {key: one for key, one in promises.items() if isinstance(one, Metric)}
+        facts = {key: one for key, one in promises.items() if isinstance(one, Observed)}
+        doc = inspect.getdoc(run) or ""
+        if "Exercises:" not in doc or "Does not exercise:" not in doc:
+            raise Refused(f"probe {name!r}: its docstring must say what it exercises and what it does not")
+        REGISTRY[name] = Probe(name, doc, scope, revision, work, needs, smoke, run, metrics, facts)
+        REGISTRY[name].settled(smoke, f"probe {name} smoke")
+        return run
+
+    return register
+
+
+def discover() -> dict[str, Probe]:
+    """Every probe there is: one file each in agent/probes, found by name."""
+    for module in pkgutil.iter_modules(importlib.import_module(PLACE).__path__):
+        importlib.import_module(f"{PLACE}.{module.name}")
+    return REGISTRY

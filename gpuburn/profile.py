@@ -1,0 +1,112 @@
+"""An acceptance standard as data: which steps, why, how large at which level. profiles/<name>.yml, one file each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gpuburn import strict
+from gpuburn.plan import LEVELS, LeftOut, Step
+from gpuburn.probe import Probe, discover
+from gpuburn.strict import Refused, known
+
+FOLDER = Path(__file__).parent / "profiles"
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """One level of one step: parameters over the step's own, seconds expected and allowed; or why it is left out."""
+
+    params: dict[str, Any] = field(default_factory=dict)
+    expected: float = 0.0
+    timeout: float = 0.0
+    left_out: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileStep:
+    """rehearsal: parameters small enough for a CPU, over those of the level; durations stay the level's."""
+
+    name: str
+    probe: str
+    because: str
+    levels: dict[str, Size]
+    params: dict[str, Any] = field(default_factory=dict)
+    rehearsal: dict[str, Size] = field(default_factory=dict)
+    threads: int = 1
+    env: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    profile: str
+    doc: str
+    steps: list[ProfileStep]
+
+
+def names() -> list[str]:
+    return sorted(path.stem for path in FOLDER.glob("*.yml"))
+
+
+def load(name: str) -> Profile:
+    """Read a profile strictly: known probes and parameters, every level named, a reason for every step."""
+    known(name, names(), "gpuburn_profiles")
+    path = FOLDER / f"{name}.yml"
+    profile = strict.build(Profile, strict.load_yaml(path), path.name)
+    for step in profile.steps:
+        _check(step, f"{path.name}: step {step.name}")
+    return profile
+
+
+def _check(step: ProfileStep, where: str) -> None:
+    known(step.probe, discover(), f"{where}: probe")
+    if not step.because.strip():
+        raise Refused(f"{where}: a step needs a reason ('because')")
+    missing = [level for level in LEVELS if level not in step.levels]
+    if missing:
+        raise Refused(f"{where}: level {missing[0]!r} is missing; give its size, or left_out with the reason")
+    for level in (*step.levels, *step.rehearsal):
+        known(level, LEVELS, f"{where}: level")
+    for kind in ("hardware", "rehearsal"):
+        for level in LEVELS:
+            discover()[step.probe].settled(sized(step, level, kind).params, f"{where}: {level}")
+
+
+def sized(step: ProfileStep, level: str, kind: str) -> Size:
+    """The parameters and times of a step at a level, in a kind of run."""
+    size = step.levels[level]
+    small = step.rehearsal.get(level, step.rehearsal.get("smoke", Size())) if kind == "rehearsal" else Size()
+    return Size(
+        {**step.params, **size.params, **small.params},
+        small.expected or size.expected,
+        small.timeout or size.timeout,
+        small.left_out or size.left_out,
+    )
+
+
+def steps(wanted: list[str], level: str, kind: str) -> tuple[list[Step], list[LeftOut]]:
+    """The steps of all wanted profiles, in order; what two profiles share runs once and serves both."""
+    planned: dict[str, Step] = {}
+    left_out = []
+    for name in wanted:
+        for one in load(name).steps:
+            size = sized(one, level, kind)
+            if size.left_out:
+                left_out.append(LeftOut(f"step {one.name}", size.left_out, (name,)))
+                continue
+            step = _step(one, size, discover()[one.probe], (name,))
+            twin = planned.get(one.name)
+            if twin and (twin.probe, twin.params) != (step.probe, step.params):
+                raise Refused(f"step {one.name!r} differs between profiles {twin.profiles[0]} and {name}")
+            served = (*twin.profiles, name) if twin else (name,)
+            planned[one.name] = _step(one, size, discover()[one.probe], served)
+    return list(planned.values()), left_out
+
+
+def _step(one: ProfileStep, size: Size, probe: Probe, served: tuple[str, ...]) -> Step:
+    params = probe.settled(size.params, f"step {one.name}")
+    return Step(
+        one.name, one.probe, probe.scope, probe.revision, served, one.because, params, size.expected, size.timeout,
+        one.threads, one.env,
+    )  # fmt: skip

@@ -1,0 +1,219 @@
+"""Strict reading and canonical writing: what is unknown, doubled, not finite or too large is refused by name.
+
+Stops at form: whether a well-formed plan or result makes sense is the business of the module that owns the word.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import enum
+import functools
+import hashlib
+import json
+import math
+import types
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+T = TypeVar("T")
+DEPTH = 32  # no document of ours nests deeper than 9; json.loads itself gives up only near 1,000
+INTEGER = 2**53  # beyond it, readers that use doubles see another number
+MEBIBYTE = 2**20
+
+
+class Refused(ValueError):
+    """Input that is not taken: one sentence that names the file, the key and what is wanted."""
+
+
+def digest(data: bytes) -> str:
+    """The SHA-256 of the bytes, in lower-case hex."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def loads(data: bytes, where: str, limit: int = 4 * MEBIBYTE) -> Any:
+    """Parse JSON from someone who is not trusted. Raises Refused, and nothing else, on any malformed input."""
+    if len(data) > limit:
+        raise Refused(f"{where}: {len(data)} bytes, at most {limit} are read")
+    try:
+        document = json.loads(data.decode("utf-8"), object_pairs_hook=_once, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise Refused(f"{where}: not strict JSON: {error}") from None
+    _walk(document, where, 0)
+    return document
+
+
+def load_file(path: Path, limit: int = 4 * MEBIBYTE) -> bytes:
+    """The bytes of a regular file of bounded size; a link, a device or a longer file is refused."""
+    if path.is_symlink() or not path.is_file():
+        raise Refused(f"{path}: not a regular file")
+    with path.open("rb") as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise Refused(f"{path}: longer than {limit} bytes")
+    return data
+
+
+def load_yaml(path: Path) -> Any:
+    """Parse one of our own or a site's YAML files; a key written twice is refused."""
+    try:
+        return yaml.load(path.read_text(), Loader=_UniqueKeys)
+    except yaml.YAMLError as error:
+        raise Refused(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+
+
+def encode(value: Any) -> bytes:
+    """Canonical bytes: the same words are always the same bytes, so that a digest means something."""
+    return (json.dumps(plain(value), sort_keys=True, indent=1, allow_nan=False, ensure_ascii=False) + "\n").encode()
+
+
+def line(value: Any) -> bytes:
+    """Canonical bytes on one line, for files that grow by appending."""
+    return (json.dumps(plain(value), sort_keys=True, allow_nan=False, separators=(",", ":")) + "\n").encode()
+
+
+def plain(value: Any) -> Any:
+    """Words as JSON types: dataclasses become objects, enumerations their values."""
+    if hasattr(value, "as_data"):
+        return value.as_data()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return value
+
+
+def build(kind: type[T], data: Any, where: str) -> T:
+    """Data into the word `kind`; an unknown or missing key, or a value of another type, is refused by name."""
+    return typing.cast(T, _build(kind, data, where))
+
+
+def known(name: str, names: typing.Iterable[str], where: str) -> None:
+    """Refuse a name that is not one of names, and say which one was probably meant."""
+    names = sorted(names)
+    if name not in names:
+        near = difflib.get_close_matches(name, names, 1)
+        wish = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
+        raise Refused(f"{where}: unknown {name!r}; {wish}")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key is written twice")
+    return found
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a finite number")
+
+
+def _walk(value: Any, where: str, depth: int) -> None:
+    if depth > DEPTH:
+        raise Refused(f"{where}: nested deeper than {DEPTH}")
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _walk(key, where, depth + 1)
+            _walk(item, where, depth + 1)
+    elif isinstance(value, list):
+        for item in value:
+            _walk(item, where, depth + 1)
+    elif isinstance(value, str):
+        if "\0" in value or any("\ud800" <= c <= "\udfff" for c in value):
+            raise Refused(f"{where}: a string with NUL or a lone surrogate")
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise Refused(f"{where}: {value} is not a finite number")
+    elif isinstance(value, int) and abs(value) > INTEGER:
+        raise Refused(f"{where}: an integer beyond 2**53")
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        doubled = {key for key in keys if keys.count(key) > 1}
+        if doubled:
+            raise yaml.constructor.ConstructorError(None, None, f"{sorted(doubled)} written twice", node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+@functools.cache
+def hints(kind: type) -> dict[str, Any]:
+    """The resolved field types of a dataclass."""
+    return typing.get_type_hints(kind)
+
+
+def _build(kind: Any, data: Any, where: str) -> Any:
+    if kind is Any:
+        return data
+    if hasattr(kind, "from_data"):
+        return kind.from_data(data, where)
+    if dataclasses.is_dataclass(kind):
+        return _word(typing.cast(type, kind), data, where)
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        return _union(arguments, data, where)
+    if origin is typing.Literal:
+        return _one_of(data, arguments, where)
+    if origin in (list, tuple):
+        return _items(origin, arguments[0], data, where)
+    if origin is dict:
+        _expect(dict, data, where)
+        return {key: _build(arguments[1], item, f"{where}.{key}") for key, item in data.items()}
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return kind(_one_of(data, tuple(member.value for member in kind), where))
+    if kind is float and isinstance(data, int) and not isinstance(data, bool):
+        return float(data)
+    _expect(kind, data, where)
+    if kind is float and not math.isfinite(data):
+        raise Refused(f"{where}: {data} is not a finite number")
+    return data
+
+
+def _word(kind: type, data: Any, where: str) -> Any:
+    _expect(dict, data, where)
+    fields = {f.name: f for f in dataclasses.fields(kind)}
+    for key in data:
+        known(str(key), fields, where)
+    for name, field in fields.items():
+        free = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        if free and name not in data:
+            raise Refused(f"{where}: {name!r} is missing")
+    taken = {key: _build(hints(kind)[key], item, f"{where}.{key}") for key, item in data.items()}
+    try:
+        return kind(**taken)
+    except Refused as error:
+        raise Refused(f"{where}: {error}") from None
+
+
+def _items(origin: type, kind: Any, data: Any, where: str) -> Any:
+    _expect(list, data, where)
+    return origin(_build(kind, item, f"{where}[{index}]") for index, item in enumerate(data))
+
+
+def _union(kinds: tuple[Any, ...], data: Any, where: str) -> Any:
+    if data is None and type(None) in kinds:
+        return None
+    choices = [kind for kind in kinds if kind is not type(None)]
+    for kind in choices:
+        if isinstance(kind, type) and type(data) is kind:
+            return _build(kind, data, where)
+    return _build(choices[-1] if len(choices) > 1 else choices[0], data, where)
+
+
+def _one_of(data: Any, choices: tuple[Any, ...], where: str) -> Any:
+    if data not in choices:
+        raise Refused(f"{where}: {data!r} is not one of {', '.join(map(str, choices))}")
+    return data
+
+
+def _expect(kind: type, data: Any, where: str) -> None:
+    if type(data) is not kind:
+        raise Refused(f"{where}: {data!r} is a {type(data).__name__}, wanted is a {kind.__name__}")
