@@ -33,8 +33,9 @@ REPORTED = 1.0  # seconds of training behind each reading
     improvement=Metric("1", "last", doc="loss_first - loss_last"),
     learnt=Metric("1", "last", doc="improvement over what there was to learn: 0 is nothing, 1 is all"),
     anomalies=Metric("count", "sum", doc="steps with a loss or gradient that is not finite, or a loss that leaps"),
-    replicas_differ=Metric("count", "sum", doc="checks that found weights or moments other than most devices'"),
+    replicas_differ=Metric("count", "sum", doc="checks that found other gradients, weights or moments than most devices'"),
     loss_bits=Observed("digest of the compared steps' losses to the last bit"),
+    gradients=Observed("running sum of the bits of all exchanged gradients of the compared steps"),
     parameters=Observed("checksum of the weights' bits after the compared steps"),
     smoke={
         "layers": 2, "width": 64, "heads": 4, "kv_heads": 2, "ffn": 128, "vocab": 64, "sequence": 32, "batch": 4,
@@ -80,6 +81,7 @@ def _trained(training: Training, steps: int, seconds: float, check_every: int) -
             yield from window.emptied()
         if took.step == steps:
             yield Fact("loss_bits", bits(course.losses))
+            yield Fact("gradients", training.witness())
             yield Fact("parameters", training.parameters())
         if took.step % check_every == 0:
             yield Reading("replicas_differ", differs(training))
@@ -89,11 +91,11 @@ def _trained(training: Training, steps: int, seconds: float, check_every: int) -
 
 
 def differs(training: Training) -> float:
-    """1 where this rank's weights or moments have other bits than most, or where nobody can tell whose are right."""
+    """1 where this rank's bits are not those of most ranks, or where nobody can tell whose are right."""
     import torch.distributed as dist
 
     said: list[str] = [""] * training.world
-    dist.all_gather_object(said, training.parameters() + training.state())
+    dist.all_gather_object(said, training.witness() + training.parameters() + training.state())
     return float(str(training.rank) in disagreeing({str(rank): one for rank, one in enumerate(said)}))
 
 

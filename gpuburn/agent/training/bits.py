@@ -28,6 +28,11 @@ def checksum(*tensors: torch.Tensor) -> str:
     return f"{plain & WORD:016x}{weighted & WORD:016x}"
 
 
+def trace(tensor: torch.Tensor) -> torch.Tensor:
+    """The sum of a tensor's bits as integers, left on its device: one pass, no copy, changed by any single flipped bit."""
+    return tensor.view(INTEGERS[tensor.element_size()]).sum(dtype=torch.int64)
+
+
 def memory(tensor: torch.Tensor) -> memoryview:
     """The bytes of a contiguous host tensor, without a copy; valid as long as the tensor lives."""
     if tensor.device.type != "cpu" or not tensor.is_contiguous():

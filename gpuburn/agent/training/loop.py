@@ -23,7 +23,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from gpuburn import strict
 from gpuburn.agent.device import Device
-from gpuburn.agent.training.bits import checksum
+from gpuburn.agent.training.bits import checksum, trace
 from gpuburn.agent.training.language import Language, derive
 from gpuburn.agent.training.model import Decoder, Shape, initialise
 
@@ -126,6 +126,7 @@ class Training:
         state = {"step": self.updates, "exp_avg": self.moments[0], "exp_avg_sq": self.moments[1]}
         self.optimizer.state[self.master] = state
         self.noise = torch.Generator(device.torch).manual_seed(derive("dropout", recipe.seed, self.rank))
+        self.exchanged = torch.zeros((), device=device.torch, dtype=torch.int64)
         self._loss, self._before = torch.zeros((), device=device.torch), 0.0
 
     def advance(self) -> Took:
@@ -150,6 +151,8 @@ class Training:
     def agree(self) -> tuple[float, float, float]:
         """Exchange, clip, and update unless something is not finite: loss, mean elapsed and gradient norm."""
         self.exchange()
+        # AdamW rounds the low bits of a gradient away: a flip there leaves no mark on the weights, but it does here.
+        self.exchanged.mul_(31).add_(trace(self.gradients))
         means = torch.stack((self._loss.double(), torch.full_like(self._loss, self._before, dtype=torch.float64)))
         dist.all_reduce(means)
         norm = torch.linalg.vector_norm(self.gradients)
@@ -170,6 +173,10 @@ class Training:
         for group in self.optimizer.param_groups:
             group["lr"] = self.recipe.rate(self.step)
         self.optimizer.step()
+
+    def witness(self) -> str:
+        """A running sum of the bits of every exchanged gradient since this object was made."""
+        return checksum(self.exchanged)
 
     def parameters(self) -> str:
         """Checksum of the master weights' bits."""
