@@ -149,6 +149,14 @@ def variables() -> None:
         print(f"{name:26} {default:22} {doc}")
 
 
+@app.command()
+def wheel(cache: Path) -> None:
+    """Build the agent's wheel from this tree, once per state of the tree; prints {path, sha256, built}."""
+    from gpuburn.controller import wheel as wheels
+
+    print(wheels.told(cache))
+
+
 def _version(value: bool) -> None:
     if value:
         print(f"gpuburn {__version__}")

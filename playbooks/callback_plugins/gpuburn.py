@@ -1,0 +1,186 @@
+"""What surrounds the plays: the run id, the journal, a progress line per host, and the report if they did not come to it."""
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+name: gpuburn
+type: aggregate
+short_description: Run id, journal, progress and report of gpuburn
+description:
+  - Mints the run id at the first play, or takes the one that comes with C(-e gpuburn_run=).
+  - Keeps reports/<run>/journal.jsonl, prints how every host stands, and writes the report if the plays did not.
+requirements:
+  - enabled in ansible.cfg (callbacks_enabled)
+"""
+
+import datetime  # noqa: E402
+import json  # noqa: E402
+import os  # noqa: E402
+import secrets  # noqa: E402
+import sys  # noqa: E402
+import time  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import Any  # noqa: E402
+
+from ansible import context  # noqa: E402
+from ansible.plugins.callback import CallbackBase  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from gpuburn.controller import account, report  # noqa: E402
+from gpuburn.controller.run import HOST, Run  # noqa: E402
+from gpuburn.decision import Decision  # noqa: E402
+from gpuburn.strict import Refused  # noqa: E402
+
+# Tasks that are announced when they begin, because they take minutes.
+LONG = ("Install torch",)
+# Tasks that only steer the plays are not announced.
+QUIET = ("Validating", "Let time pass", "See how the run stands", "Leave", "Sweep", "Refuse", "Stop", "Note", "Nothing")
+VERDICT = "Say the verdict"
+
+
+class CallbackModule(CallbackBase):  # type: ignore[misc]
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "aggregate"
+    CALLBACK_NAME = "gpuburn"
+    CALLBACK_NEEDS_ENABLED = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.run: Run | None = None
+        self.check = bool(context.CLIARGS.get("check"))
+        self.phases: dict[str, str] = {}
+        self.stage = ""
+        self.announced = ""
+
+    # -- the run id ---------------------------------------------------------------------------------------------------
+
+    def v2_playbook_on_play_start(self, play: Any) -> None:
+        self.stage = play.get_name().strip()
+        if self.run is not None:
+            return
+        given = play.get_variable_manager().extra_vars
+        stamp = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+        run = str(given.get("gpuburn_run") or f"{stamp}-{secrets.token_hex(2)}")
+        reports = given.get("gpuburn_reports_dir") or os.environ.get("GPUBURN_REPORTS") or str(ROOT / "reports")
+        os.environ["GPUBURN_RUN"] = run
+        os.environ["GPUBURN_REPORTS"] = str(Path(str(reports)).resolve())
+        os.environ["GPUBURN_INVENTORY"] = ", ".join(_shown(one) for one in context.CLIARGS.get("inventory") or ())
+        self.run = Run.of(Path(os.environ["GPUBURN_REPORTS"]), run)
+        self._display.display(f"gpuburn run {run}{' (check: nothing is written or started)' if self.check else ''}")
+
+    # -- the journal --------------------------------------------------------------------------------------------------
+
+    def _note(self, event: str, host: str = "", **details: Any) -> None:
+        """Only hosts that the run expects are written about: nothing is kept of a run that was refused as a whole."""
+        if self.run is None or self.check or not (self.run.folder / "expected.json").exists():
+            return
+        if host and not HOST.fullmatch(host):
+            return
+        self.run.note(time.time(), event, host, **details)
+
+    def v2_runner_on_unreachable(self, result: Any) -> None:
+        host, why = result._host.get_name(), str(result._result.get("msg", ""))
+        self._note("unreachable", host, stage=self.stage, task=_task(result), why=why)
+
+    def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
+        if _task(result) == VERDICT:
+            return
+        said = result._result
+        why = said.get("stderr") or said.get("msg") or said.get("module_stderr") or "failed"
+        self._note("failed", result._host.get_name(), stage=self.stage, task=_task(result), why=str(why).strip()[-400:])
+
+    # -- progress -----------------------------------------------------------------------------------------------------
+
+    def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
+        name = task.get_name().rpartition(" : ")[2]
+        if name.startswith(LONG):
+            self._announce(name)
+
+    def _announce(self, name: str) -> None:
+        """One line per task that did something on any host: a skipped one is not news."""
+        if name != self.announced and not name.startswith(QUIET):
+            self.announced = name
+            self._display.display(f"  {self.stage}: {name}", color="dark gray")
+
+    def v2_runner_on_ok(self, result: Any) -> None:
+        name = _task(result)
+        self._announce(name)
+        if name == "See how the run stands":
+            self._progress(result._host.get_name(), result._result.get("stdout", ""))
+        elif name == "Plan every host that was seen":
+            self._plans(result._result.get("stdout", ""))
+
+    def _progress(self, host: str, text: str) -> None:
+        one = _object(text)
+        phase = str(one.get("phase", "absent"))
+        if phase != self.phases.get(host):
+            self.phases[host] = phase
+            self._note("phase", host, phase=phase, why=one.get("why", ""))
+        if "step" in one:
+            step = f"step {one['number']}/{one['of']} {one['step']}" if one["step"] else "starting"
+            part = (
+                f", this step {one['step_elapsed']:.0f} s of about {one['step_expected']:.0f} s" if one["step"] else ""
+            )
+            text = f"{step:32} {one['elapsed']:5.0f} s of about {one['expected']:.0f} s{part}"
+        else:
+            text = str(one.get("why", ""))
+        self._display.display(f"  {host:20} {phase:9} {text}".rstrip())
+
+    def _plans(self, text: str) -> None:
+        for one in _object(text).values():
+            if "text" in one:
+                self._display.display(one["text"])
+
+    # -- the report ---------------------------------------------------------------------------------------------------
+
+    def v2_playbook_on_stats(self, stats: Any) -> None:
+        if self.run is None or self.check or not (self.run.folder / "expected.json").exists():
+            return
+        self._note("ended", ok=len(stats.ok), failed=len(stats.failures), unreachable=len(stats.dark))
+        if not self._waited():
+            again = f"ansible-playbook accept.yml -e gpuburn_run={self.run.id}"
+            self._display.display(f"started; come back with: {again} (and the same -i and -l)")
+            return
+        try:
+            accounts = account.give(self.run, time.time())
+            index = report.write(self.run, accounts, time.time())
+        except (Refused, OSError) as error:
+            self._display.error(f"no report could be written: {error}")
+            return
+        for one in accounts:
+            self._display.display(f"{one.expected.host}: {_spoken(one.decision)}; {one.reason}")
+        self._display.display(f"report: {index}")
+
+    def _waited(self) -> bool:
+        return str(_extra().get("gpuburn_wait", "true")).lower() not in ("false", "no", "0")
+
+
+def _extra() -> dict[str, Any]:
+    from ansible.parsing.dataloader import DataLoader
+    from ansible.utils.vars import load_extra_vars
+
+    return dict(load_extra_vars(DataLoader()))
+
+
+def _task(result: Any) -> str:
+    return str(result._task.get_name()).rpartition(" : ")[2]
+
+
+def _object(text: str) -> dict[str, Any]:
+    """A host's answer, if it is a JSON object; a host may say anything."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _spoken(decision: Decision) -> str:
+    return str(decision).replace("trial ", "trial: ")
+
+
+def _shown(path: str) -> str:
+    where = Path(path)
+    return str(where.relative_to(ROOT)) if where.is_absolute() and where.is_relative_to(ROOT) else path

@@ -1,0 +1,33 @@
+"""What ansible-playbook prints: its own default output, without a line for every include and every task that was well."""
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+name: gpuburn_output
+type: stdout
+short_description: The default output, quiet where all is well
+description:
+  - One line per task, results only of what changed nothing good, no lines for includes.
+  - How every host stands is printed by the callback gpuburn.
+extends_documentation_fragment:
+  - default_callback
+  - result_format_callback
+requirements:
+  - set as stdout in ansible.cfg
+"""
+
+from typing import Any  # noqa: E402
+
+from ansible.plugins.callback.default import CallbackModule as Default  # noqa: E402
+
+
+class CallbackModule(Default):  # type: ignore[misc]
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "stdout"
+    CALLBACK_NAME = "gpuburn_output"
+
+    def v2_playbook_on_include(self, included_file: Any) -> None:
+        """An include is how a play is written, not something that happened."""
+
+    def v2_runner_on_ok(self, result: Any) -> None:
+        """What went well is not printed; the callback gpuburn says what a person wants to know of it."""
