@@ -56,12 +56,16 @@ class _Look:
             return file.read(READ).decode("utf-8", "replace")
 
     def names(self, path: str) -> list[str]:
-        """The entries of a folder, sorted; none where it cannot be listed, and then it is named."""
+        """The entries of a folder, sorted; one that cannot be listed, or whose name is not one clean line, is named."""
+        about = path.strip("/").replace("/", ".")
         try:
-            return sorted(os.listdir(self.root / path.lstrip("/")))
+            found = sorted(os.listdir(self.root / path.lstrip("/")))
         except OSError as error:
-            self.missing[path.strip("/").replace("/", ".")] = _why(error, path)
+            self.missing[about] = _why(error, path)
             return []
+        odd = [name for name in found if clean(name) != name]
+        self.missing |= {f"{about}.{clean(name)}": "its name has characters that no name has" for name in odd}
+        return [name for name in found if name not in odd]
 
     def target(self, path: str) -> str:
         """The last part of where a link points, or ""."""

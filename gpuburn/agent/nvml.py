@@ -85,6 +85,11 @@ def _why(error: Exception) -> str:
     return clean(str(error))
 
 
+def _address(pci: Any) -> str:
+    """As the kernel writes it in /sys/bus/pci/devices; NVML's own text has a longer domain."""
+    return f"{pci.domain:04x}:{pci.bus:02x}:{pci.device:02x}.0"
+
+
 def _clock(nvml: Any, handle: Any) -> float:
     return float(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM))
 
@@ -98,7 +103,7 @@ QUESTIONS: dict[str, Callable[[Any, Any], Value]] = {
     "uuid": lambda nvml, handle: clean(nvml.nvmlDeviceGetUUID(handle)),
     "serial": lambda nvml, handle: clean(nvml.nvmlDeviceGetSerial(handle)),
     "name": lambda nvml, handle: clean(nvml.nvmlDeviceGetName(handle)),
-    "pci": lambda nvml, handle: clean(nvml.nvmlDeviceGetPciInfo(handle).busId.lower()),
+    "pci": lambda nvml, handle: _address(nvml.nvmlDeviceGetPciInfo(handle)),
     "vbios": lambda nvml, handle: clean(nvml.nvmlDeviceGetVbiosVersion(handle)),
     "memory": lambda nvml, handle: float(nvml.nvmlDeviceGetMemoryInfo(handle).total) / 2**30,
     "temperature": _temperature,

@@ -91,6 +91,19 @@ def test_a_far_end_that_is_not_read_is_seen(device, monkeypatch):
     assert made.wrong(before) == 1
 
 
+def test_logits_that_vary_are_seen(device, monkeypatch):
+    made, before = edge(device)
+    honest = made._logits
+    monkeypatch.setattr(made, "_logits", lambda tokens, start: honest(tokens, start) + torch.rand(1) * 1e-3)
+    assert made.wrong(before) == 1
+
+
+def test_logits_that_are_not_finite_are_seen(device):
+    made, before = edge(device)
+    made.decoder.head.data[0, 0] = float("inf")
+    assert made.wrong(before) == 1
+
+
 def test_decoding_ends_exactly_at_the_end_of_the_cache(device):
     made, _ = edge(device)
     assert bool(made.cache[:, :, 0, -1].abs().sum(dim=(-1, -2)).gt(0).all())

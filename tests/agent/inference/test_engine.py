@@ -6,9 +6,22 @@ import pytest
 import torch
 
 from gpuburn.agent.inference.engine import NOT_FINITE, Clock, Request, answer, greedy
-from gpuburn.agent.inference.model import build, cache_of
+from gpuburn.agent.inference.model import Place, build, cache_of, rotated
+from gpuburn.agent.inference.shape import Shape
 
+SMALL = Shape(layers=1, width=64, heads=8, kv_heads=2, hidden=96, vocab=160)
 PROMPT = [(7 * i + 3) % 160 for i in range(37)]
+
+
+class Spy:
+    """A decoder that remembers its logits."""
+
+    def __init__(self, decoder, seen):
+        self.decoder, self.seen, self.shape = decoder, seen, decoder.shape
+
+    def __call__(self, *given):
+        self.seen.append(self.decoder(*given))
+        return self.seen[-1]
 
 
 def logits(decoder, tokens, cuts):
@@ -37,6 +50,16 @@ def test_chunks_and_decode_equal_one_prefill(decoder, cuts):
 @pytest.mark.parametrize("chunk", [4, 16, 64])
 def test_greedy_tokens_are_those_of_whole_prefills(engine, decoder, chunk):
     assert answer(engine(chunk=chunk), PROMPT, 12).tokens == alone(decoder, PROMPT, 12)
+
+
+@pytest.mark.parametrize(("length", "chunk"), [(61, 64), (64, 64), (100, 48), (63, 16)])
+def test_every_token_comes_from_the_logits_of_a_whole_prefill(engine, decoder, length, chunk):
+    """Also where a bucket of keys ends within the prompt or the answer."""
+    prompt, one, seen = (PROMPT * 3)[:length], engine(length=192, chunk=chunk), []
+    one.decoder = Spy(decoder, seen)
+    tokens = answer(one, prompt, 6).tokens
+    for count, found in enumerate(seen[-6:]):
+        torch.testing.assert_close(found, logits(decoder, prompt + tokens[:count], [])[-1], atol=1e-4, rtol=1e-4)
 
 
 def test_neighbours_that_come_and_go_change_nothing(engine, decoder):
@@ -91,6 +114,15 @@ def test_the_seed_makes_the_weights_and_fan_in_their_size(decoder):
     assert all(torch.equal(a, b) for a, b in zip(decoder.parameters(), again.parameters()))
     assert not torch.equal(decoder.head, other.head)
     assert float(decoder.blocks[0].down.std()) * decoder.shape.hidden**0.5 == pytest.approx(1.0, rel=0.05)
+
+
+def test_positions_turn_pairs_as_complex_numbers():
+    x = torch.randn(1, 5, 2, SMALL.head)
+    place = Place(SMALL, 0, torch.tensor([3]), 5, 64, torch.float32)
+    low, high = x.chunk(2, dim=-1)
+    angle = torch.arange(3, 8)[:, None] * 500_000.0 ** (-torch.arange(SMALL.head // 2) * 2 / SMALL.head)
+    turned = torch.complex(low, high) * torch.polar(torch.ones_like(angle), angle)[None, :, None]
+    torch.testing.assert_close(rotated(x, place.turn), torch.cat((turned.real, turned.imag), dim=-1))
 
 
 def test_a_stopped_clock_stands_still(monkeypatch):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from gpuburn.agent.inference.load import Loop, Quota, Traffic, window
 
 
@@ -34,11 +36,11 @@ def test_every_slot_is_always_taken(engine):
 def test_a_window_awaits_all_requests_that_it_counts(engine):
     loop = Loop(engine(slots=3), traffic())
     loop.warm_up()
-    before = loop.traffic.made
+    before, opened = loop.traffic.made, loop.engine.clock.now()
+    assert loop.outstanding > 0
     parts = list(window(loop, Quota(requests=9, steps=20, seconds=0.0), size=8))
     done = [request for part in parts for request in part.done]
     assert len(done) >= 9 and all(request.done for request in done)
-    opened = min(request.due for request in done)
     assert all(request.due >= opened for request in done)
     assert len(done) <= loop.traffic.made - before
     assert sum(len(part.of("decode")) for part in parts) >= 20
@@ -58,11 +60,13 @@ def test_slow_requests_at_the_end_are_counted_too(engine):
 
 
 def test_the_clock_stands_still_while_a_segment_is_looked_at(engine, monkeypatch):
-    loop = Loop(engine(slots=1), traffic())
+    real, looked = time.perf_counter, [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: real() + looked[0])
+    loop = Loop(engine(slots=2), traffic())
     loop.warm_up()
-    clock = loop.engine.clock
-    parts = window(loop, Quota(requests=4, steps=8, seconds=0.0), size=2)
-    next(parts)
-    away = clock._away
-    next(parts)
-    assert clock._away > away
+    parts = []
+    for part in window(loop, Quota(requests=8, steps=20, seconds=0.0), size=2):
+        parts.append(part)
+        looked[0] += 1e6
+    assert len(parts) > 5 and all(part.seconds < 1e6 for part in parts)
+    assert all(request.moments[-1] - request.due < 1e6 for part in parts for request in part.done)

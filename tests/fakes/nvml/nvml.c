@@ -1,0 +1,126 @@
+/* A stand-in for NVIDIA's libnvidia-ml.so.1, driven by the scenario file that GPUBURN_FAKE_NVML names.
+
+   Lines: "library driver VERSION", "library count N", "library init !CODE", and "GPU NAME VALUE". A value "!CODE" is that NVML error; the
+   name "*" stands for every question about the GPU, "handle" for the getting of its handle. What no line tells is not
+   supported (3). The file is read at every call, so a test may change it while a process runs.
+   Only what pynvml calls for our readers is here; anything else is "function not found", as with an old driver. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OK = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, TOO_SMALL = 7, UNKNOWN = 999, GPUS = 64 };
+
+typedef struct { int index; } Gpu;
+typedef struct { unsigned long long total, free, used; } Memory;
+typedef struct { char legacy[16]; unsigned domain, bus, device, id, subsystem; char text[32]; } Pci;
+
+static int ready;
+static Gpu gpus[GPUS];
+
+/* The value of "who name value" into out; OK, the error it stands for, or NOT_SUPPORTED where no line tells. */
+static int told(const char *who, const char *name, char *out, size_t size) {
+    const char *path = getenv("GPUBURN_FAKE_NVML");
+    FILE *file = path ? fopen(path, "r") : NULL;
+    char line[512], first[32], second[64], value[256];
+    int found = NOT_SUPPORTED;
+    if (!file) return UNKNOWN;
+    while (fgets(line, sizeof line, file)) {
+        if (sscanf(line, "%31s %63s %255[^\n]", first, second, value) != 3 || strcmp(first, who)) continue;
+        if (strcmp(second, name) && strcmp(second, "*")) continue;
+        if (value[0] == '!') { found = atoi(value + 1); break; }
+        if (strlen(value) >= size) { found = TOO_SMALL; break; }
+        strcpy(out, value);
+        found = OK;
+        break;
+    }
+    fclose(file);
+    return found;
+}
+
+static int asked(const Gpu *gpu, const char *name, char *out, size_t size) {
+    char who[16];
+    if (!ready) return UNINITIALIZED;
+    snprintf(who, sizeof who, "%d", gpu->index);
+    return told(who, name, out, size);
+}
+
+static int number(const Gpu *gpu, const char *name, unsigned *out) {
+    char text[64];
+    int error = asked(gpu, name, text, sizeof text);
+    if (!error) *out = (unsigned)strtoul(text, NULL, 10);
+    return error;
+}
+
+int nvmlInitWithFlags(unsigned flags) {
+    char code[16];
+    (void)flags;
+    int error = told("library", "init", code, sizeof code);
+    if (error && error != NOT_SUPPORTED) return error;
+    ready = 1;
+    return OK;
+}
+
+int nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
+
+int nvmlShutdown(void) { ready = 0; return OK; }
+
+int nvmlSystemGetDriverVersion(char *out, unsigned size) { return told("library", "driver", out, size); }
+
+int nvmlDeviceGetCount_v2(unsigned *count) {
+    char text[16];
+    int error = ready ? told("library", "count", text, sizeof text) : UNINITIALIZED;
+    if (!error) *count = (unsigned)atoi(text);
+    return error;
+}
+
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, Gpu **out) {
+    char text[16];
+    if (index >= GPUS) return INVALID_ARGUMENT;
+    gpus[index].index = (int)index;
+    *out = &gpus[index];
+    int error = asked(*out, "handle", text, sizeof text);
+    return error == NOT_SUPPORTED ? OK : error;
+}
+
+int nvmlDeviceGetUUID(Gpu *gpu, char *out, unsigned size) { return asked(gpu, "uuid", out, size); }
+int nvmlDeviceGetSerial(Gpu *gpu, char *out, unsigned size) { return asked(gpu, "serial", out, size); }
+int nvmlDeviceGetName(Gpu *gpu, char *out, unsigned size) { return asked(gpu, "name", out, size); }
+int nvmlDeviceGetVbiosVersion(Gpu *gpu, char *out, unsigned size) { return asked(gpu, "vbios", out, size); }
+
+int nvmlDeviceGetPciInfo_v3(Gpu *gpu, Pci *out) {
+    memset(out, 0, sizeof *out);
+    int error = asked(gpu, "pci", out->text, sizeof out->text);
+    if (!error && sscanf(out->text, "%x:%x:%x", &out->domain, &out->bus, &out->device) != 3) return UNKNOWN;
+    return error;
+}
+
+int nvmlDeviceGetMemoryInfo(Gpu *gpu, Memory *out) {
+    unsigned mib = 0;
+    int error = number(gpu, "memory_mib", &mib);
+    out->total = out->free = (unsigned long long)mib << 20;
+    out->used = 0;
+    return error;
+}
+
+int nvmlDeviceGetTemperature(Gpu *gpu, int sensor, unsigned *out) {
+    return sensor ? INVALID_ARGUMENT : number(gpu, "temperature", out);
+}
+
+int nvmlDeviceGetPowerUsage(Gpu *gpu, unsigned *out) { return number(gpu, "power_mw", out); }
+
+int nvmlDeviceGetClockInfo(Gpu *gpu, int clock, unsigned *out) {
+    return number(gpu, clock == 1 ? "sm_clock" : clock == 2 ? "mem_clock" : "graphics_clock", out);
+}
+
+const char *nvmlErrorString(int code) {
+    switch (code) {
+        case OK: return "The operation was successful";
+        case UNINITIALIZED: return "Uninitialized";
+        case INVALID_ARGUMENT: return "Invalid Argument";
+        case NOT_SUPPORTED: return "Not Supported";
+        case 4: return "Insufficient Permissions";
+        case 9: return "Driver Not Loaded";
+        case 15: return "GPU is lost";
+        default: return "Unknown Error";
+    }
+}
