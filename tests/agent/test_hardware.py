@@ -157,7 +157,7 @@ def test_strings_are_bounded_and_have_no_control_characters(root):
 
 
 def test_a_name_of_odd_bytes_is_no_source(root):
-    os.mkdir(os.fsencode(root / "sys/class/net") + b"/e\xff\x1bth")
+    os.mkdir(os.fsencode(root / "sys/block") + b"/s\xff\x1bda")
     seen = hardware.look(root)
     assert any("its name has" in why for why in seen.missing.values())
     assert strict.encode(seen)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
@@ -92,6 +92,7 @@ class Engine:
     """Fixed slots over one cache. A decode step computes all slots, so that its shape is always the same.
 
     A slot that is idle or still prefilling writes its unused key where the next real one goes, which overwrites it.
+    witness: is shown the logits of every step, outside the device's time of it.
     """
 
     def __init__(self, decoder: Decoder, device: Device, slots: int, length: int, chunk: int, clock: Clock) -> None:
@@ -99,6 +100,7 @@ class Engine:
         self.cache = cache_of(decoder, slots, length)
         self.slots: list[Request | None] = [None] * slots
         self.waiting: deque[Request] = deque()
+        self.witness: Callable[[Tensor], None] | None = None
 
     @property
     def mode(self) -> str:
@@ -159,10 +161,18 @@ class Engine:
         """The greedy token of each row, and the seconds that device and host took."""
         began = time.perf_counter()
         rows, places = (torch.tensor(one, device=self.cache.device) for one in (tokens, starts))
-        out: list[Tensor] = []
-        device_s = self.device.timed(lambda: out.append(greedy(self.decoder(rows, self.cache, first, places, reach))))
-        chosen = out[-1].tolist()
-        return chosen, (device_s, time.perf_counter() - began)
+        out: list[tuple[Tensor, Tensor]] = []
+
+        def work() -> None:
+            logits = self.decoder(rows, self.cache, first, places, reach)
+            out.append((greedy(logits), logits))
+
+        device_s = self.device.timed(work)
+        chosen, logits = out[-1][0].tolist(), out[-1][1]
+        host_s = time.perf_counter() - began
+        if self.witness:
+            self.witness(logits)
+        return chosen, (device_s, host_s)
 
 
 def greedy(logits: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from gpuburn.probe import Taken, probe
 
 if TYPE_CHECKING:
     from gpuburn.agent.device import Device
-    from gpuburn.agent.inference.engine import Request, Step
+    from gpuburn.agent.inference.engine import Engine, Request, Step
     from gpuburn.agent.inference.load import Segment
 
 AT = {"concurrency": "concurrencies"}
@@ -36,6 +36,7 @@ STEP = "the device's own time of one decode step of all slots (steps are the uni
     gap=Metric("ms", doc="the host's time of a decode step beyond the device's, mean of a segment", at=AT),
     failed=Metric("count", "sum", doc="requests whose logits were not finite numbers", at=AT),
     tokens=Observed("digest of the greedy answer to one fixed prompt, between segments: always the same on a SKU"),
+    logits=Observed("digest of all bits of that answer's logits: sees a wrong bit that leaves the tokens as they were"),
     mode=Observed("how the engine computes; only numbers of the same mode may be compared"),
     work=("iterations", "bytes"),
     smoke={"preset": "tiny", "dtype": "float32", "concurrencies": [1, 2], "prompt": 12, "output": 4, "chunk": 8,
@@ -68,7 +69,7 @@ def serve(
     """
     import torch
 
-    from gpuburn.agent.inference.engine import Clock, Engine, answer
+    from gpuburn.agent.inference.engine import Clock, Engine
     from gpuburn.agent.inference.load import Loop, Quota, Traffic, window
     from gpuburn.agent.inference.model import build
     from gpuburn.agent.inference.shape import PRESETS
@@ -76,18 +77,32 @@ def serve(
     shape, clock = PRESETS[preset], Clock()
     decoder = build(shape, device.torch, getattr(torch, dtype), device.seed)
     fixed = Traffic(f"{device.seed} canary", shape.vocab, prompt, canary)
-    alone = Engine(decoder, device, 1, fixed.longest, chunk, clock)
-    question = fixed.request().prompt
+    alone, question = Engine(decoder, device, 1, fixed.longest, chunk, clock), fixed.request().prompt
     yield Fact("mode", f"{preset} {alone.mode}")
     for concurrency in concurrencies:
-        yield Fact("tokens", digest(answer(alone, question, canary)))
+        yield from again(alone, question, canary)
         traffic = Traffic(f"{device.seed} {concurrency}", shape.vocab, prompt, output)
-        engine = Engine(decoder, device, concurrency, traffic.longest, chunk, clock)
-        loop = Loop(engine, traffic)
+        loop = Loop(Engine(decoder, device, concurrency, traffic.longest, chunk, clock), traffic)
         loop.warm_up()
         for part in window(loop, Quota(requests, steps, seconds), segment):
             yield from readings(part, Point.of(concurrency=concurrency), every)
-            yield Fact("tokens", digest(answer(alone, question, canary)))
+            yield from again(alone, question, canary)
+
+
+def again(alone: Engine, question: list[int], canary: int) -> Iterator[Fact]:
+    """The answer to the fixed question, as tokens and as bits."""
+    import torch
+
+    from gpuburn import strict
+    from gpuburn.agent.inference.engine import answer
+    from gpuburn.agent.probes.gemm import checksum
+
+    bits: list[str] = []
+    integer = {2: torch.int16, 4: torch.int32, 8: torch.int64}[alone.cache.element_size()]
+    alone.witness = lambda logits: bits.append(checksum(logits.view(integer)))
+    request = answer(alone, question, canary)
+    yield Fact("tokens", strict.digest(f"{request.tokens} {request.failed}".encode()))
+    yield Fact("logits", strict.digest(" ".join(bits).encode()))
 
 
 def readings(part: Segment, point: Point, every: int) -> Iterator[Taken]:
@@ -125,10 +140,3 @@ def tokens(steps: list[Step]) -> int:
 
 def device_s(steps: list[Step]) -> float:
     return sum(step.device_s for step in steps)
-
-
-def digest(request: Request) -> str:
-    """The answer in a few characters: the same tokens are always the same digest."""
-    from gpuburn import strict
-
-    return strict.digest(f"{request.tokens} {request.failed}".encode())

@@ -7,7 +7,7 @@ import torch
 from gpuburn.agent.inference import load
 from gpuburn.agent.inference.engine import Request, Step
 from gpuburn.agent.inference.load import Segment
-from gpuburn.agent.probes.serve import digest, latencies, readings
+from gpuburn.agent.probes.serve import again, latencies, readings
 from gpuburn.evidence import amounts
 from gpuburn.measurement import NOWHERE, Point, Reading
 from gpuburn.probe import discover
@@ -20,7 +20,7 @@ def test_every_promise_up_to_p90_is_kept_with_64_requests_and_steps(device):
     measurements, facts, work = amounts(SERVE.run(device, **ENOUGH), [SERVE])
     names = {m.name.partition(".")[2] for m in measurements if m.point == Point.of(concurrency=2)}
     assert names == {name for name in SERVE.metrics if not name.endswith("p99")}
-    assert {fact.name for fact in facts} == {"serve.tokens", "serve.mode"} and len(facts) == 2
+    assert {fact.name for fact in facts} == {"serve.tokens", "serve.logits", "serve.mode"} and len(facts) == 3
     assert work[""].iterations >= 64 and work[""].bytes > 0
 
 
@@ -72,9 +72,20 @@ def test_rates_of_a_segment():
     assert sum(isinstance(one, Reading) and one.metric == "step_p50" for one in told) == 2
 
 
-def test_the_digest_is_of_tokens_and_failures():
-    assert digest(Request([1], 2, tokens=[1, 2])) == digest(Request([9], 9, tokens=[1, 2], due=3.0))
-    assert digest(Request([1], 2, tokens=[1, 2])) != digest(Request([1], 2, tokens=[1, 2], failed="x"))
+def test_a_bit_that_changes_no_token_changes_the_logits(engine, decoder):
+    one, question = engine(), list(range(20))
+    before = {fact.name: fact.value for fact in again(one, question, 6)}
+    assert {fact.name: fact.value for fact in again(one, question, 6)} == before
+    decoder.blocks[0].down.data.view(torch.int32)[3, 5] ^= 1 << 12
+    after = {fact.name: fact.value for fact in again(one, question, 6)}
+    assert after["tokens"] == before["tokens"] and after["logits"] != before["logits"]
+
+
+def test_an_answer_that_fails_has_another_digest(engine, decoder):
+    one = engine()
+    before = {fact.name: fact.value for fact in again(one, [1, 2, 3], 4)}
+    decoder.norm.data[0] = float("nan")
+    assert {fact.name: fact.value for fact in again(one, [1, 2, 3], 4)}["tokens"] != before["tokens"]
 
 
 def test_two_devices_give_the_same_answers(device):
