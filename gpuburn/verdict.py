@@ -33,8 +33,13 @@ class Verdict(str, enum.Enum):
 
 
 PASS, FAIL, INCOMPLETE, NOT_APPLICABLE = Verdict
+MET = ("limit.met", "fact.met")  # what a pass rests on: a demand on a quantity, and an answer within it
 SEVERITY = {FAIL: "major", INCOMPLETE: "minor"}
 RETEST = "repeat the run; if it repeats, return the part with this evidence"
+ALONE = {
+    "alone": "the plan has no other that could agree",
+    "cohort": "one host cannot tell what the cohort says, and this version does not compare hosts",
+}
 ACTIONS = {
     "limit.failed": RETEST,
     "fact.failed": RETEST,
@@ -88,7 +93,7 @@ def fold(findings: Iterable[Finding], profile: str) -> Verdict:
     for worst in (FAIL, INCOMPLETE):
         if any(f.verdict is worst for f in mine):
             return worst
-    return PASS if any(f.verdict is PASS and f.source == "limit" for f in mine) else INCOMPLETE
+    return PASS if any(f.verdict is PASS and f.code in MET for f in mine) else INCOMPLETE
 
 
 def verdicts(plan: Plan, findings: list[Finding]) -> dict[str, Verdict]:
@@ -144,6 +149,9 @@ def _identity(plan: Plan, record: HostRecord) -> Iterable[Finding]:
 
 
 def _kernel_log(plan: Plan, record: HostRecord) -> Finding:
+    overrun = next((event.text for event in record.events if event.code == "kernel_log.overrun"), "")
+    if overrun:
+        return finding("kernel_log.unreadable", "host", INCOMPLETE, overrun, "event", plan.profiles)
     if record.kernel_log == "read":
         return finding("kernel_log.read", "host", PASS, "followed over the whole run", "event", plan.profiles)
     if plan.privileges == "user" or plan.environment == "container":
@@ -229,8 +237,9 @@ def _facts(limit: Limit, step: Step, outcome: Outcome | None, wanted: list[tuple
     for point in dict.fromkeys(point for _, point in wanted):
         here = {subject: values for (subject, at), values in said.items() if at == point}
         odd = disagreeing({s: next(iter(v)) for s, v in here.items() if len(v) == 1}) if limit.agree else {}
+        among = "cohort" if limit.agree == "cohort" else "alone" if limit.agree and len(here) == 1 else ""
         for subject, values in here.items():
-            yield _fact(limit, step, subject, point, sorted(values), odd.get(subject, ""))
+            yield _fact(limit, step, subject, point, sorted(values), odd.get(subject, among))
 
 
 def _fact(limit: Limit, step: Step, subject: str, point: Point, values: list[str], odd: str) -> Finding:
@@ -251,6 +260,9 @@ def _fact(limit: Limit, step: Step, subject: str, point: Point, values: list[str
     if odd == "undecided":
         why = f"{values[0][:60]} differs from another, and nothing tells which is right"
         return finding("fact.disagrees", limit.about, INCOMPLETE, why, "limit", profiles, **where)
+    if odd in ALONE:
+        why = f"{values[0][:120]}; {ALONE[odd]}"
+        return finding(f"fact.{odd}", limit.about, NOT_APPLICABLE, why, "limit", profiles, **where)
     if limit.equals is not None and values[0] != limit.equals:
         return finding("fact.failed", limit.about, FAIL, f"{values[0][:60]}; needs {limit}", "limit", profiles, **where)
     return finding("fact.met", limit.about, PASS, f"{values[0][:120]}; needs {limit}", "limit", profiles, **where)
