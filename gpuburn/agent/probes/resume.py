@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 CHILD = "gpuburn.agent.training.child"
 ATTEMPTS = 3
 GONE = 15.0  # seconds that ranks have to be gone once their launcher is
-LOOK = 0.002  # seconds between two looks at a run: far below any step
+LOOK = 0.005  # seconds between two looks at a run: far below any step
 
 
 @probe(
@@ -197,11 +197,17 @@ class Run:
         lines = [strict.loads(line, str(path)) for line in whole.splitlines()]
         return {line["step"]: line["loss"] for line in lines}
 
+    def told(self) -> int:
+        """The last step told; cheap enough to be asked all the time beside ranks that need the processor."""
+        path = self.folder / "losses.jsonl"
+        lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+        return int(strict.loads(lines[-1], str(path))["step"]) if lines else 0
+
     def reached(self, step: int) -> bool:
         """Wait until so many steps are told. False if the run ended first."""
         while True:
             ended = self.ranks.poll() is not None
-            if max(self.losses(), default=0) >= step:
+            if self.told() >= step:
                 return True
             if ended:
                 return False
@@ -222,7 +228,7 @@ class Run:
     def ended(self) -> Ended:
         """Wait for a good end, and read what it left."""
         try:
-            status = self.ranks.wait(max(1.0, self.deadline - time.monotonic()))
+            status = self._status()
         finally:
             self.ranks.stop()
         if status != 0:
@@ -239,7 +245,7 @@ class Run:
             alive = [(pid, born(pid)) for pid in map(self.ranks.pid, range(self.world)) if pid]
             self.ranks.kill(rank)
             moment = time.monotonic()
-            status = self.ranks.wait(max(1.0, self.deadline - time.monotonic()))
+            status = self._status()
             detection = time.monotonic() - moment
         except ProcessLookupError:
             self._late()
@@ -252,9 +258,15 @@ class Run:
 
     def _late(self) -> None:
         """The run ended before the kill: well, and it may be repeated; or badly, which nobody asked for."""
-        status = self.ranks.wait(max(1.0, self.deadline - time.monotonic()))
+        status = self._status()
         if status != 0:
             raise RuntimeError(f"{self.folder.name}: ended with status {status} before it was killed; {self.why()}")
+
+    def _status(self) -> int:
+        try:
+            return self.ranks.wait(max(1.0, self.deadline - time.monotonic()))
+        except TimeoutError as error:
+            raise TimeoutError(f"{self.folder.name}: {error}; {self.why()}") from None
 
     def why(self) -> str:
         """The last words of the rank that failed, else of the launcher."""

@@ -33,7 +33,7 @@ REPORTED = 1.0  # seconds of training behind each reading
     improvement=Metric("1", "last", doc="loss_first - loss_last"),
     learnt=Metric("1", "last", doc="improvement over what there was to learn: 0 is nothing, 1 is all"),
     anomalies=Metric("count", "sum", doc="steps with a loss or gradient that is not finite, or a loss that leaps"),
-    replicas_differ=Metric("count", "sum", doc="checks that found other gradients, weights or moments than most devices'"),
+    replicas_differ=Metric("count", "sum", doc="checks that found other bits here than on most devices"),
     loss_bits=Observed("digest of the compared steps' losses to the last bit"),
     gradients=Observed("running sum of the bits of all exchanged gradients of the compared steps"),
     parameters=Observed("checksum of the weights' bits after the compared steps"),

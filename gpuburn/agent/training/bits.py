@@ -29,7 +29,7 @@ def checksum(*tensors: torch.Tensor) -> str:
 
 
 def trace(tensor: torch.Tensor) -> torch.Tensor:
-    """The sum of a tensor's bits as integers, left on its device: one pass, no copy, changed by any single flipped bit."""
+    """The sum of a tensor's bits as integers, left on its device: one pass, no copy, moved by any flipped bit."""
     return tensor.view(INTEGERS[tensor.element_size()]).sum(dtype=torch.int64)
 
 

@@ -20,7 +20,7 @@ from gpuburn.agent import device as devices
 from gpuburn.agent.training import checkpoint, shard
 from gpuburn.agent.training.bits import checksum
 from gpuburn.agent.training.loop import Recipe, Training, reproducible
-from gpuburn.agent.worker import die_with_parent
+from gpuburn.agent.lifeline import die_with_parent
 from gpuburn.strict import Refused
 
 

@@ -1,7 +1,8 @@
-"""The storage probe on one and on three ranks: what it writes, that it is read from storage, and that damage is seen."""
+"""The storage probe on one and on three ranks: what it writes, that storage is read, and that damage is seen."""
 
 from __future__ import annotations
 
+import os
 import zlib
 from unittest import mock
 
@@ -79,8 +80,9 @@ def test_what_stays_in_memory_is_told_apart_from_what_left_it(tmp_path):
     checkpoint._write(path, mock.Mock(blocks=lambda: iter([memoryview(b"x" * MIB)])))
     assert path.read_bytes() == b"x" * MIB
     assert checkpoint.cached(path) == 1
-    with mock.patch("os.posix_fadvise"):
+    with mock.patch("os.posix_fadvise") as advise:
         checkpoint.evict(path)
+    assert advise.call_args.args[1:] == (0, 0, os.POSIX_FADV_DONTNEED)
     assert checkpoint.cached(path) == 1
 
 

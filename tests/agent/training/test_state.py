@@ -42,19 +42,20 @@ def test_every_part_of_the_state_is_needed(saved, tmp_path, part):
     place, losses, bits = saved
     training = Training(RECIPE, device(tmp_path))
     fresh = {
-        "weights": training.weights.clone(), "moment1": training.moments[0].clone(), "updates": training.updates.clone(),
-        "moment2": training.moments[1].clone(), "noise": training.noise.get_state(),
-    }  # fmt: skip
+        "weights": training.weights.clone(),
+        "moment1": training.moments[0].clone(),
+        "moment2": training.moments[1].clone(),
+        "updates": training.updates.clone(),
+        "noise": training.noise.get_state(),
+    }
     checkpoint.load(place, training)
     if part == "step":
         training.step = 0
     elif part == "noise":
         training.noise.set_state(fresh[part])
     else:
-        tensors = dict(
-            zip(("moment1", "moment2"), training.moments), weights=training.weights, updates=training.updates
-        )
-        tensors[part].copy_(fresh[part])
+        moments = dict(zip(("moment1", "moment2"), training.moments))
+        {**moments, "weights": training.weights, "updates": training.updates}[part].copy_(fresh[part])
     again = [training.advance().loss.hex() for _ in range(3)]
     assert (again, (training.parameters(), training.state())) != (losses, bits)
 
@@ -72,9 +73,9 @@ def test_a_damaged_shard_is_refused_and_changes_nothing(saved, tmp_path, damage)
     path = shard.data(saved[0], 0)
     content = bytearray(path.read_bytes())
     content[-1] ^= 128
-    {"flip": lambda: path.write_bytes(content), "cut": lambda: path.write_bytes(content[:-1]), "gone": path.unlink}[
-        damage
-    ]()
+    path.unlink()
+    if damage != "gone":
+        path.write_bytes(content if damage == "flip" else content[:-1])
     training = Training(RECIPE, device(tmp_path))
     before = training.parameters(), training.state()
     with pytest.raises(Refused, match="rank-0"):

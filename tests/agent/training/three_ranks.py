@@ -1,4 +1,4 @@
-"""Three ranks that run something of a test and leave what it yielded. With two, a + b = b + a would hide the order of sums."""
+"""Three ranks that run something of a test and leave what it yielded: with two, no order of sums could be wrong."""
 
 from __future__ import annotations
 
