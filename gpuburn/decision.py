@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from gpuburn import strict
+from gpuburn.plan import Kind, Level
 from gpuburn.strict import Refused
 from gpuburn.verdict import Verdict
 
@@ -43,13 +44,18 @@ class Row:
 
     decision: Decision
     because: str
-    reached: tuple[str, ...] = ()
-    verdicts: tuple[str, ...] = ()
-    kinds: tuple[str, ...] = ()
-    levels: tuple[str, ...] = ()
+    reached: tuple[Reached, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    kinds: tuple[Kind, ...] = ()
+    levels: tuple[Level, ...] = ()
 
     def matches(self, reached: str, verdict: str, kind: str, level: str) -> bool:
-        asked = ((self.reached, reached), (self.verdicts, verdict), (self.kinds, kind), (self.levels, level))
+        asked: tuple[tuple[tuple[str, ...], str], ...] = (
+            (self.reached, reached),
+            (self.verdicts, verdict),
+            (self.kinds, kind),
+            (self.levels, level),
+        )
         return all(not wanted or value in wanted for wanted, value in asked)
 
 

@@ -14,6 +14,7 @@ from gpuburn.probe import Probe, Taken
 from gpuburn.strict import MEBIBYTE, Refused
 
 LINES = 64 * MEBIBYTE  # bytes per file: an hour of eight devices at one line a second and metric is below 10 MiB
+WORKERS, SAMPLER = "readings.*.jsonl", "telemetry.jsonl"
 KINDS: dict[str, type] = {"reading": Reading, "fact": Fact, "work": Work}
 NAMES = {kind: name for name, kind in KINDS.items()}
 
@@ -37,10 +38,10 @@ def parse(data: bytes, where: str) -> list[Taken]:
     return found
 
 
-def read(folder: Path) -> list[Taken]:
-    """All that the workers and the sampler of a step left: readings.*.jsonl and telemetry.jsonl."""
+def read(folder: Path, pattern: str) -> list[Taken]:
+    """All that a step's files of that name hold: WORKERS or SAMPLER. Neither speaks for the other."""
     found: list[Taken] = []
-    for path in sorted([*folder.glob("readings.*.jsonl"), *folder.glob("telemetry.jsonl")]):
+    for path in sorted(folder.glob(pattern)):
         found += parse(strict.load_file(path, LINES), f"{folder.name}/{path.name}")
     return found
 

@@ -34,7 +34,10 @@ def append(book: Path, at: float, event: str, host: str = "", details: dict[str,
     with book.open("a+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
-        lines = file.read().splitlines()
+        data = file.read()
+        if data and not data.endswith(b"\n"):  # a writer was cut short: its line stays, for read() to find
+            file.write(b"\n")
+        lines = data.splitlines()
         previous = strict.digest(lines[-1]) if lines else GENESIS
         entry = Entry(len(lines) + 1, at, event, previous, host, details or {})
         file.write(strict.line(entry))
@@ -45,12 +48,23 @@ def append(book: Path, at: float, event: str, host: str = "", details: dict[str,
 
 def read(book: Path) -> list[Entry]:
     """Every entry, or Refused with the first line that does not hold."""
+    entries, broken = follow(book)
+    if broken:
+        raise Refused(broken)
+    return entries
+
+
+def follow(book: Path) -> tuple[list[Entry], str]:
+    """The entries up to the first line that does not hold, and what is wrong with that line; "" where all hold."""
     entries: list[Entry] = []
     previous = GENESIS
-    for number, text in enumerate(strict.load_file(book, LIMIT).splitlines(), 1):
-        entry = strict.build(Entry, strict.loads(text, f"{book.name}:{number}"), f"{book.name}:{number}")
-        if entry.number != number or entry.previous != previous:
-            raise Refused(f"{book.name}:{number}: a line before it is missing or changed")
-        previous = strict.digest(text)
-        entries.append(entry)
-    return entries
+    try:
+        for number, text in enumerate(strict.load_file(book, LIMIT).splitlines(), 1):
+            entry = strict.build(Entry, strict.loads(text, f"{book.name}:{number}"), f"{book.name}:{number}")
+            if entry.number != number or entry.previous != previous:
+                raise Refused(f"{book.name}:{number}: a line before it is missing or changed")
+            previous = strict.digest(text)
+            entries.append(entry)
+    except Refused as error:
+        return entries, str(error)
+    return entries, ""

@@ -106,8 +106,8 @@ def load(path: Path = FILE) -> list[Limit]:
         raise Refused(f"{path}: wanted is a mapping of probe.metric to a list of limits")
     found = []
     for about, many in document.items():
-        if not isinstance(many, list):
-            raise Refused(f"{path}: {about}: wanted is a list of limits")
+        if not isinstance(many, list) or not all(isinstance(one, dict) for one in many):
+            raise Refused(f"{path}: {about}: wanted is a list of limits such as {{min: 1, unit: s, because: ...}}")
         found += [strict.build(Limit, {**one, "about": about}, f"{path.name}: {about}") for one in many]
     return found
 
@@ -115,7 +115,8 @@ def load(path: Path = FILE) -> list[Limit]:
 def merge(limits: Iterable[Limit], site: Iterable[tuple[str, dict[str, Any]]]) -> list[Limit]:
     """Site numbers over ours. site: (variable, {probe.metric: fields}) pairs; one field set twice is refused.
 
-    A site's limit replaces ours of that name, field by field; a limit on a new point or step names it in 'when'.
+    A site's limit replaces ours of that name, field by field, and may reject unless it says otherwise; a limit on a new
+    point or step names it in 'when'.
     """
     chosen: dict[str, dict[str, Any]] = {}
     origin: dict[tuple[str, str], str] = {}
@@ -147,7 +148,15 @@ def _site(
             unit = {"unit": one.unit} if one.unit else {}
             yield strict.build(
                 Limit,
-                {**kept, **unit, "when": strict.plain(one.when), **fields, "about": about, "source": "site"},
+                {
+                    **kept,
+                    **unit,
+                    "when": strict.plain(one.when),
+                    "confidence": "high",
+                    **fields,
+                    "about": about,
+                    "source": "site",
+                },  # fmt: skip
                 where,
             )
 

@@ -17,7 +17,7 @@ from gpuburn.strict import Refused
 
 Scalar = Union[str, int, float]  # noqa: UP007  (evaluated at run time, also on Python 3.10)
 UNITS = ("TFLOP/s", "GB/s", "GiB", "W", "J", "C", "MHz", "s", "ms", "token/s", "1", "count", "%")
-PERCENTILE = re.compile(r"p(\d{2})(\d*)")
+PERCENTILE = re.compile(r"p(?!00)(\d{2})(\d*)")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -126,6 +126,10 @@ class Work:
     joules: float = 0.0
     subject: str = ""
 
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.joules):
+            raise Refused(f"work of {self.joules} J; energy is a finite number")
+
     def __add__(self, other: Work) -> Work:
         return Work(
             self.iterations + other.iterations,
@@ -166,7 +170,9 @@ def _trend(readings: Sequence[Reading]) -> float:
     pairs = [
         (b.rank - a.rank) / (b.at - a.at) for i, a in enumerate(readings) for b in readings[i + 1 :] if b.at > a.at
     ]
-    return statistics.median(pairs) * (readings[-1].at - readings[0].at) if pairs else math.nan
+    if not pairs or any(math.isnan(slope) for slope in pairs):  # between two failures there is no slope
+        return math.nan
+    return statistics.median(pairs) * (readings[-1].at - readings[0].at)
 
 
 REDUCE: dict[str, Any] = {

@@ -5,6 +5,7 @@ Every number is resolved here, so that a result never depends on a file that has
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -18,6 +19,7 @@ from gpuburn.telemetry import TELEMETRY
 
 SCHEMA: Literal["gpuburn/plan/1"] = "gpuburn/plan/1"
 HOST = "host"
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}")
 LEVELS = ("smoke", "quick", "standard", "soak")
 Level = Literal["smoke", "quick", "standard", "soak"]
 Kind = Literal["hardware", "rehearsal", "simulated"]
@@ -158,6 +160,8 @@ def check(plan: Plan, where: str = "plan") -> Plan:
     names = [step.name for step in plan.steps]
     if len(set(names)) != len(names):
         raise Refused(f"{where}: two steps have the same name in {names}")
+    if len(set(plan.device_names())) != len(plan.devices) or HOST in plan.device_names():
+        raise Refused(f"{where}: devices need names of their own, found are {plan.device_names()}")
     if not plan.steps or not plan.devices or not plan.profiles:
         raise Refused(f"{where}: a plan needs profiles, devices and steps")
     for step in plan.steps:
@@ -168,7 +172,11 @@ def check(plan: Plan, where: str = "plan") -> Plan:
 
 
 def _check_step(plan: Plan, step: Step, probes: dict[str, Probe], where: str) -> None:
+    if not NAME.fullmatch(step.name):
+        raise Refused(f"{where}: a step's name is a folder's: letters, digits, _ and -, at most 60")
     known(step.probe, probes, f"{where}: probe")
+    if not step.profiles:
+        raise Refused(f"{where}: a step serves at least one profile")
     probe = probes[step.probe]
     probe.settled(step.params, where)
     if step.scope != probe.scope:
@@ -189,6 +197,12 @@ def _check_limit(plan: Plan, limit: Limit, probes: dict[str, Probe], where: str)
         declared = owner(probe, step, probes)
         known(metric, [*declared.metrics, *declared.facts], f"{where}: metric or fact of {probe}")
         fits(limit, declared, where)
+        if not any(demanded(plan, limit, step, probes)):
+            raise Refused(f"{where}: step {name} has no point {str(limit.when.point)!r}, so that it demands nothing")
+    for profile in limit.when.profiles:
+        known(profile, plan.profiles, f"{where}: profile")
+    if not limit.when.profiles:
+        raise Refused(f"{where}: a limit in a plan names the profiles that it is for")
     if not limit.when.steps:
         raise Refused(f"{where}: a limit in a plan names its step")
 

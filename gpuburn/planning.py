@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from gpuburn import __version__, limit as limits, profile, sku
 from gpuburn.limit import Limit, When
+from gpuburn.measurement import Metric, Observed, Point
 from gpuburn.plan import (
     SCHEMA,
     Device,
@@ -106,21 +107,44 @@ def demand(request: Request, steps: list[Step]) -> tuple[list[Limit], list[LeftO
     for step in steps:
         for probe in (discover()[step.probe], TELEMETRY):
             for name, promised in probe.promises.items():
-                about = f"{probe.name}.{name}"
-                mine = [one for one in book if one.about == about] if request.kind in promised.kinds else []
-                applying = [
-                    one for one in mine if one.when.applies(request.kind, request.level, request.environment, step.name)
-                ]
-                narrow = [limits.narrowed(one, step.name, step.profiles) for one in applying]
-                found += [one for one in narrow if one.when.profiles]
-                if not applying:
-                    left_out.append(LeftOut(f"{about} in step {step.name}", _why(request, mine), step.profiles))
+                mine = [one for one in book if one.about == f"{probe.name}.{name}"]
+                points = probe.points(promised, step.params if probe.name == step.probe else {})
+                some, silent = _bound(request, step, f"{probe.name}.{name}", promised, mine, points)
+                found += some
+                left_out += silent
     return [*found, *_ordered(request, steps)], left_out
 
 
-def _why(request: Request, mine: list[Limit]) -> str:
-    if not mine:
+def _bound(
+    request: Request, step: Step, about: str, promised: Metric | Observed, mine: list[Limit], points: list[Point]
+) -> tuple[list[Limit], list[LeftOut]]:
+    """The limits on one promise of a step, bound to it; and where no limit speaks of it, for which profiles."""
+    where = f"{about} in step {step.name}"
+    applying = [one for one in mine if one.when.applies(request.kind, request.level, request.environment, step.name)]
+    if request.kind not in promised.kinds or not applying:
+        return [], [LeftOut(where, _why(request, promised, mine), step.profiles)]
+    narrow = [one for one in (limits.narrowed(one, step.name, step.profiles) for one in applying) if one.when.profiles]
+    found = [one for one in narrow if any(one.when.point.includes(point) for point in points)]
+    silent = [
+        LeftOut(
+            f"{where} at {one.when.point}", "a limit names this point, which the step does not have", one.when.profiles
+        )
+        for one in narrow
+        if one not in found
+    ]
+    for point in points:
+        heard = {profile for one in found if one.when.point.includes(point) for profile in one.when.profiles}
+        deaf = tuple(profile for profile in step.profiles if profile not in heard)
+        if deaf:
+            silent.append(LeftOut(f"{where} at {point}" if point.items else where, "no limit speaks of it", deaf))
+    return found, silent
+
+
+def _why(request: Request, promised: Metric | Observed, mine: list[Limit]) -> str:
+    if request.kind not in promised.kinds:
         return f"not promised in a run of kind {request.kind}"
+    if not mine:
+        return "no limit speaks of it"
     return f"no limit at level {request.level} for kind {request.kind}: {mine[0].because or mine[0].informational}"
 
 
@@ -131,6 +155,16 @@ def _declared(limit: Limit) -> None:
     probe = probes[name]
     known(metric, [*probe.metrics, *probe.facts], f"limit {limit.about}: metric or fact of {name}")
     fits(limit, probe, f"limit {limit.about}")
+    profiles = profile.names()
+    steps = {step.name for one in profiles for step in profile.load(one).steps}
+    conditions: tuple[tuple[str, tuple[str, ...], Iterable[str]], ...] = (
+        ("kinds", limit.when.kinds, get_args(Kind)), ("levels", limit.when.levels, get_args(Level)),
+        ("environments", limit.when.environments, get_args(Environment)), ("profiles", limit.when.profiles, profiles),
+        ("steps", limit.when.steps, steps),
+    )  # fmt: skip
+    for key, values, choices in conditions:
+        for value in values:
+            known(value, choices, f"limit {limit.about}: when.{key}")
 
 
 def _ordered(request: Request, steps: Iterable[Step]) -> list[Limit]:

@@ -23,8 +23,6 @@ TYPES: dict[str, Any] = {
     "float": (int, float),
     "str": str,
     "bool": bool,
-    "list[int]": list,
-    "list[str]": list,
 }
 PLACE = "gpuburn.agent.probes"
 
@@ -65,7 +63,7 @@ class Probe:
         for name, value in params.items():
             known(name, declared, f"{where}: parameter of {self.name}")
             kind = str(declared[name].annotation)
-            if not isinstance(value, TYPES[kind]) or (isinstance(value, bool) and kind != "bool"):
+            if not _fits(value, kind):
                 raise Refused(f"{where}: {self.name}.{name} is {value!r}, wanted is {kind}")
         return {name: params.get(name, one.default) for name, one in declared.items()}
 
@@ -75,6 +73,12 @@ class Probe:
             return [NOWHERE]
         keys = sorted(promise.at)
         return [Point.of(**dict(zip(keys, row))) for row in product(*(params[promise.at[key]] for key in keys))]
+
+
+def _fits(value: Any, kind: str) -> bool:
+    if kind.startswith("list["):
+        return isinstance(value, list) and all(_fits(one, kind[5:-1]) for one in value)
+    return isinstance(value, TYPES[kind]) and (kind == "bool" or not isinstance(value, bool))
 
 
 REGISTRY: dict[str, Probe] = {}

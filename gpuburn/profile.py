@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -97,10 +97,11 @@ def steps(wanted: list[str], level: str, kind: str) -> tuple[list[Step], list[Le
                 continue
             step = _step(one, size, discover()[one.probe], (name,))
             twin = planned.get(one.name)
-            if twin and (twin.probe, twin.params) != (step.probe, step.params):
+            if twin and name in twin.profiles:
+                raise Refused(f"step {one.name!r} is in profile {name} twice")
+            if twin and replace(twin, profiles=(name,), because=one.because) != step:
                 raise Refused(f"step {one.name!r} differs between profiles {twin.profiles[0]} and {name}")
-            served = (*twin.profiles, name) if twin else (name,)
-            planned[one.name] = _step(one, size, discover()[one.probe], served)
+            planned[one.name] = replace(twin, profiles=(*twin.profiles, name)) if twin else step
     return list(planned.values()), left_out
 
 

@@ -38,9 +38,12 @@ def outcomes(folder: Path, plan: Plan) -> list[Outcome]:
 
 def amounts(folder: Path, plan: Plan, step: Step, outcome: Outcome) -> Outcome:
     """The same outcome with measurements, facts and work made anew from the step's evidence files."""
-    probes = probes_of(step)
-    taken = evidence.declared(evidence.read(folder / "steps" / step.name), probes, plan.device_names())
-    measurements, facts, work = evidence.amounts(taken, probes)
+    probe, sampler = probes_of(step)
+    names = plan.device_names()
+    own = evidence.declared(evidence.read(folder / "steps" / step.name, evidence.WORKERS), [probe], names)
+    beside = evidence.declared(evidence.read(folder / "steps" / step.name, evidence.SAMPLER), [sampler], names)
+    measurements, facts, work = evidence.amounts(own, [probe])
+    measurements += evidence.amounts(beside, [sampler])[0]
     named = [
         dataclasses.replace(one, work=work.get(one.subject, dataclasses.replace(one.work, iterations=0, bytes=0, joules=0.0)))
         for one in outcome.subjects

@@ -61,8 +61,8 @@ def load_file(path: Path, limit: int = 4 * MEBIBYTE) -> bytes:
 def load_yaml(path: Path) -> Any:
     """Parse one of our own or a site's YAML files; a key written twice is refused."""
     try:
-        return yaml.load(path.read_text(), Loader=_UniqueKeys)
-    except yaml.YAMLError as error:
+        return yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeys)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise Refused(f"{path}: not YAML: {' '.join(str(error).split())}") from None
 
 
@@ -138,9 +138,9 @@ def _walk(value: Any, where: str, depth: int) -> None:
 class _UniqueKeys(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        doubled = {key for key in keys if keys.count(key) > 1}
+        doubled = [key for key in keys if keys.count(key) > 1]
         if doubled:
-            raise yaml.constructor.ConstructorError(None, None, f"{sorted(doubled)} written twice", node.start_mark)
+            raise yaml.constructor.ConstructorError(None, None, f"{doubled[0]!r} written twice", node.start_mark)
         return super().construct_mapping(node, deep)
 
 
@@ -166,6 +166,8 @@ def _build(kind: Any, data: Any, where: str) -> Any:
         return _items(origin, arguments[0], data, where)
     if origin is dict:
         _expect(dict, data, where)
+        for key in data:
+            _expect(str, key, where)
         return {key: _build(arguments[1], item, f"{where}.{key}") for key, item in data.items()}
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return kind(_one_of(data, tuple(member.value for member in kind), where))
