@@ -52,7 +52,8 @@ def carry_out_one(name: str, params: dict[str, Any], cpu: int) -> Outcome:
     now = time.time()
     plan = check(
         Plan(
-            SCHEMA, "by-hand", "", "this host", "rehearsal" if on_cpu else "hardware", "bare_metal", "user", "", "smoke",
+            SCHEMA, "by-hand", "", "this host", "rehearsal" if on_cpu else "hardware", "bare_metal", "user", "",
+            "smoke",
             ("by_hand",), "", Place(), where, "", planning.SEED, now, now + TIMEOUT, [step], [], [], [],
             {"gpuburn": __version__},
         )

@@ -1,4 +1,4 @@
-"""One control group per step, where the supervisor has one of its own (cgroup v2): the only sure way to end a whole tree."""
+"""One control group per step, where the supervisor has one of its own (cgroup v2): it ends a whole tree for sure."""
 
 from __future__ import annotations
 

@@ -8,9 +8,11 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from gpuburn import plan
+from gpuburn.agent.lifeline import tie
 
 
 def torchrun(module: str, arguments: list[str], world: int, logs: Path) -> list[str]:
@@ -27,7 +29,10 @@ class Ranks:
     def __init__(self, command: list[str], folder: Path, env: dict[str, str]) -> None:
         self.folder = folder
         self._log = (folder / "launcher.log").open("ab")
-        self._process = subprocess.Popen(command, stdout=self._log, stderr=subprocess.STDOUT, env={**os.environ, **env})
+        tied = partial(tie, os.getpid())
+        self._process = subprocess.Popen(
+            command, stdout=self._log, stderr=subprocess.STDOUT, env={**os.environ, **env}, preexec_fn=tied
+        )
 
     def pid(self, rank: int) -> int | None:
         """The process id of a rank; None as long as it has not started."""
@@ -79,7 +84,7 @@ class Host:
     threads: int
 
     def ranks(self, module: str, arguments: list[str], folder: Path) -> Ranks:
-        """Start one process of the module per planned device; RANK, WORLD_SIZE and LOCAL_RANK are in its environment."""
+        """Start one process of the module per planned device, with RANK and WORLD_SIZE in its environment."""
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.glob("pid.*"):
             old.unlink()

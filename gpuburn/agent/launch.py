@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import pwd
 import signal
@@ -15,6 +14,7 @@ from gpuburn import strict
 from gpuburn.agent import processes
 from gpuburn.agent.cgroup import Group
 from gpuburn.agent.host import torchrun
+from gpuburn.agent.lifeline import tie
 from gpuburn.agent.worker import Assignment
 from gpuburn.outcome import Status, SubjectOutcome
 from gpuburn.plan import HOST, Plan, Step
@@ -87,14 +87,18 @@ class Processes:
     def _spawn(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
         threads = {"OMP_NUM_THREADS": str(self.step.threads)} if self.step.threads else {}
         home = {"HOME": self.account.home} if self.account.uid is not None else {}
-        env = {**os.environ, "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "PYTHONUNBUFFERED": "1", **threads, **home, **self.step.env}
+        fixed = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "PYTHONUNBUFFERED": "1"}
+        env = {**os.environ, **fixed, **threads, **home, **self.step.env}
+
+        supervisor = os.getpid()
 
         def enter() -> None:
             self.group.join()
             self.account.assume()
+            tie(supervisor)  # after the change of user, which would undo it
 
         with (self.folder / "log" / f"{name}.log").open("wb") as log:
-            # preexec_fn is safe here: the supervisor has one thread, and joining the group must come before the user change.
+            # preexec_fn is safe here, for the supervisor has one thread; the group is joined before the user changes.
             return subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=self.folder, env=env,
                 start_new_session=True, preexec_fn=enter,
@@ -139,7 +143,7 @@ class Processes:
         self.stop_sampler()
         if self.group.pids():
             self.group.kill()
-            members = [(pid, started) for pid in self.group.pids() if (started := processes.start_time(pid)) is not None]
+            members = [(pid, at) for pid in self.group.pids() if (at := processes.start_time(pid)) is not None]
             processes.wait_gone(members, PATIENCE, self._reap)
         self.group.remove()
 
@@ -155,7 +159,8 @@ class Processes:
             worker = self.workers.get(subject) or self.workers.get("ranks") or self.workers[HOST]
             said = errors.get(str(index) if self.step.scope == "ranks" else subject)
             if said:
-                found.append(SubjectOutcome(subject, cut if cut and self.step.scope == "ranks" else Status.ERRORED, said[1]))
+                together = cut if cut and self.step.scope == "ranks" else Status.ERRORED
+                found.append(SubjectOutcome(subject, together, said[1]))
             elif worker.returncode == 0:
                 found.append(SubjectOutcome(subject, Status.COMPLETED))
             elif cut:
@@ -198,8 +203,3 @@ def overall(subjects: list[SubjectOutcome]) -> tuple[Status, str]:
     if not bad:
         return Status.COMPLETED, ""
     return Status.ERRORED, f"{bad[0].subject}: {bad[0].why}"
-
-
-def replace_status(subjects: list[SubjectOutcome], status: Status, why: str) -> list[SubjectOutcome]:
-    """The same subjects, those that completed now with another status: nothing of this step counts as done."""
-    return [dataclasses.replace(one, status=status, why=why) if one.status is Status.COMPLETED else one for one in subjects]

@@ -127,7 +127,8 @@ class Run:
         if len(outcomes) < len(plan.steps) or any(one.status is Status.ABORTED for one in outcomes):
             ended = "deadline" if time.time() > plan.deadline else "aborted"
         result = results.Result(
-            results.SCHEMA, plan.run, plan.delivery, plan.host, socket.gethostname(), plan.kind, plan.environment, plan.level,
+            results.SCHEMA, plan.run, plan.delivery, plan.host, socket.gethostname(), plan.kind, plan.environment,
+            plan.level,
             plan.nonce, strict.digest((self.folder / "plan.json").read_bytes()), self.state.started, time.time(), ended,
             plan.devices, record, outcomes, findings, verdicts(plan, findings), plan.left_out, versions(),
             results.evidence(self.folder),

@@ -1,4 +1,4 @@
-"""All evidence of a run in one file that the ssh user can read: sealed.tar.gz, of regular files under safe names only."""
+"""All evidence of a run in one file that the ssh user can read: sealed.tar.gz, regular files under safe names."""
 
 from __future__ import annotations
 

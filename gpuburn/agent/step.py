@@ -23,10 +23,12 @@ GUARD_TICK = 2.0
 LOG = MEBIBYTE  # bytes of a log that are kept, from its end
 
 Cut = tuple[Status, str]
+Stopped = Callable[[], str]
+Tick = Callable[[], None]
 
 
 def carry_out(
-    plan: Plan, step: Step, folder: Path, account: Account, attempt: int, stopped: Callable[[], str], tick: Callable[[], None]
+    plan: Plan, step: Step, folder: Path, account: Account, attempt: int, stopped: Stopped, tick: Tick
 ) -> Outcome:
     """Run a step in its (new, empty) folder. stopped: why the run is to end now, or "". tick: called at every look."""
     started, begun = time.time(), time.monotonic()
@@ -43,14 +45,14 @@ def carry_out(
         processes.close()
     _tidy(folder, account)
     outcome = Outcome(
-        step.name, step.probe, step.revision, Status.COMPLETED, "", started, round(time.monotonic() - begun, 3), attempt,
-        [], [], [], trips, step.env, step.params,
+        step.name, step.probe, step.revision, Status.COMPLETED, "", started, round(time.monotonic() - begun, 3),
+        attempt, [], [], [], trips, step.env, step.params,
     )  # fmt: skip
     return _concluded(plan, step, folder, outcome, processes, cut)
 
 
 def _watch(
-    processes: Processes, watch: Watch, step: Step, trips: list[GuardTrip], stopped: Callable[[], str], tick: Callable[[], None]
+    processes: Processes, watch: Watch, step: Step, trips: list[GuardTrip], stopped: Stopped, tick: Tick
 ) -> Cut | None:
     end, guarded = time.monotonic() + step.timeout, 0.0
     while not processes.advance():
@@ -72,7 +74,9 @@ def _watch(
     return None
 
 
-def _concluded(plan: Plan, step: Step, folder: Path, outcome: Outcome, processes: Processes, cut: Cut | None) -> Outcome:
+def _concluded(
+    plan: Plan, step: Step, folder: Path, outcome: Outcome, processes: Processes, cut: Cut | None
+) -> Outcome:
     """Put together what the workers left. Evidence that does not parse makes the step errored, and is said."""
     try:
         fared = processes.subjects(*cut) if cut else processes.subjects(None, "")
@@ -86,7 +90,7 @@ def _concluded(plan: Plan, step: Step, folder: Path, outcome: Outcome, processes
 
 
 def _tidy(folder: Path, account: Account) -> None:
-    """Remove scratch and hand-shakes, cut long logs, and take the folder from the workers: from here on it is evidence."""
+    """Remove scratch and hand-shakes, cut long logs, take the folder from the workers: from here on it is evidence."""
     shutil.rmtree(folder / "scratch", ignore_errors=False)
     for path in [*folder.glob("ready.*"), *folder.glob("go")]:
         path.unlink()

@@ -16,7 +16,8 @@ from types import FrameType
 
 from gpuburn import evidence, plan, strict
 from gpuburn.agent import sensors
-from gpuburn.agent.worker import Assignment, die_with_parent
+from gpuburn.agent.lifeline import die_with_parent
+from gpuburn.agent.worker import Assignment
 from gpuburn.measurement import Reading
 
 PERIOD = 1.0

@@ -5,11 +5,9 @@ Started by the supervisor (scopes device and host) or by torchrun (scope ranks).
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
 import json
 import os
-import signal
 import sys
 import time
 import traceback
@@ -19,10 +17,9 @@ from typing import Any
 
 from gpuburn import evidence, plan, strict
 from gpuburn.agent.host import Host
+from gpuburn.agent.lifeline import die_with_parent
 from gpuburn.measurement import Reading
 from gpuburn.probe import Probe, Taken, discover
-
-PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +34,6 @@ class Assignment:
     threads: int
     timeout: float
     env: dict[str, str] = field(default_factory=dict)
-
-
-def die_with_parent() -> None:
-    """Ask the kernel to end this process when its parent ends, however that came about."""
-    parent = os.getppid()
-    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
-    if os.getppid() != parent:
-        sys.exit("the parent was gone before the worker began")
 
 
 def start_together(folder: Path, name: str, timeout: float) -> None:
@@ -111,7 +99,8 @@ def main() -> None:
     except BaseException as error:
         # The step's border: whatever ended the probe is recorded with its moment, then ends the process.
         who = os.environ.get("RANK", name)
-        said = {"at": time.time(), "why": f"{type(error).__name__}: {error}"[:1000], "trace": traceback.format_exc()[-4000:]}
+        why, trace = f"{type(error).__name__}: {error}"[:1000], traceback.format_exc()[-4000:]
+        said = {"at": time.time(), "why": why, "trace": trace}
         (folder / f"error.{who}.json").write_bytes(strict.line(said))
         raise
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from gpuburn.probe import Taken, probe
 if TYPE_CHECKING:
     from gpuburn.agent.device import Device
 
+REPORTED = 1.0  # seconds of collectives behind each reading
 MODULUS = 61  # elements are below 61 * world: sums stay exact in float32 for any world below 275,000
 
 
@@ -34,29 +36,36 @@ def allreduce(device: Device, sizes_mib: list[int] = [1024], seconds: float = 60
 
     n = dist.get_world_size()
     factor = 2 * (n - 1) / n if n > 1 else 1.0
+    share = seconds / len(sizes_mib)
     for mib in sizes_mib:
         point = Point.of(mib=mib)
         index = torch.arange(mib * 2**20 // 4, device=device.torch) % MODULUS
         expected = (index * n + n * (n - 1) // 2).to(torch.float32)
         x = torch.empty_like(expected)
-        spent = 0.0
+        unsaid, begun = 0.0, time.monotonic()
+        rounds, wrong = 0, 0
         while True:
             x.copy_(index + dist.get_rank())
             dist.barrier()
-            slowest = _slowest(device.timed(partial(dist.all_reduce, x)), device)
-            yield Reading("busbw", factor * x.nbytes / slowest / 1e9, point)
-            yield Reading("wrong", float((x != expected).sum().item()), point)
-            yield Work(iterations=1, bytes=x.nbytes)
-            # All ranks add the same slowest time, so they agree on the last round; else one would wait for ever.
-            spent += slowest
-            if spent >= seconds / len(sizes_mib):
-                break
+            elapsed = device.timed(partial(dist.all_reduce, x))
+            # All ranks hear the same two times, so they agree on the last round; else one would wait for ever.
+            slowest, over = _slowest([elapsed, time.monotonic() - begun], device)
+            wrong += int((x != expected).sum().item())
+            unsaid, rounds = unsaid + slowest, rounds + 1
+            if unsaid >= REPORTED or over >= share:
+                yield Reading("busbw", rounds * factor * x.nbytes / unsaid / 1e9, point)
+                yield Reading("wrong", float(wrong), point)
+                yield Work(iterations=rounds, bytes=rounds * x.nbytes)
+                if over >= share:
+                    break
+                unsaid, rounds, wrong = 0.0, 0, 0
 
 
-def _slowest(elapsed: float, device: Device) -> float:
+def _slowest(times: list[float], device: Device) -> list[float]:
+    """Each of the times (s) as the slowest rank saw it."""
     import torch
     import torch.distributed as dist
 
-    most = torch.tensor(elapsed, device=device.torch, dtype=torch.float64)
+    most = torch.tensor(times, device=device.torch, dtype=torch.float64)
     dist.all_reduce(most, op=dist.ReduceOp.MAX)
-    return float(most.item())
+    return [float(one) for one in most.tolist()]

@@ -66,6 +66,10 @@ def checkpoint(device: Device, mib: int = 16384, rounds: int = 3, directory: str
 
 def _folder(device: Device, directory: str) -> Path:
     """A folder that only this step uses, wherever the files shall lie."""
+    if directory and not Path(directory).is_dir():
+        raise NotADirectoryError(
+            f"{directory}: not there; it is not made, for the disk below a missing mount would be tried"
+        )
     own = strict.digest(str(device.folder.absolute()).encode())[:12]
     return (Path(directory) if directory else device.folder) / f"gpuburn-checkpoint-{own}"
 

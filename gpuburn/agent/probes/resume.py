@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import time
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuburn import strict
+from gpuburn.agent.processes import Process, send, tree, wait_gone
 from gpuburn.measurement import Fact, Metric, Observed, Reading, Work
 from gpuburn.probe import Taken, probe
 
@@ -68,6 +68,10 @@ def resume(
 
 def _place(host: Host, directory: str) -> Path:
     """The checkpoints' own folder: always one that only this step uses."""
+    if directory and not Path(directory).is_dir():
+        raise NotADirectoryError(
+            f"{directory}: not there; it is not made, for the disk below a missing mount would be tried"
+        )
     own = strict.digest(str(host.folder.absolute()).encode())[:12]
     return Path(directory) / f"gpuburn-resume-{own}" if directory else host.folder / "checkpoints"
 
@@ -237,12 +241,12 @@ class Run:
 
     def killed(self, rank: int, step: int) -> Struck | None:
         """SIGKILL the rank once the step is told, and see all the others end. None if the run came to its end first."""
-        alive: list[tuple[int, str]] = []
+        alive: list[Process] = []
         try:
             if not self.reached(step):
                 self._late()
                 return None
-            alive = [(pid, born(pid)) for pid in map(self.ranks.pid, range(self.world)) if pid]
+            alive = tree([pid for rank in range(self.world) if (pid := self.ranks.pid(rank))])
             self.ranks.kill(rank)
             moment = time.monotonic()
             status = self._status()
@@ -274,22 +278,8 @@ class Run:
         return said[0].read_text(errors="replace")[-600:] if said else self.ranks.last_words()
 
 
-def born(pid: int) -> str:
-    """When a process began, in the kernel's ticks: with the pid it names one process for ever. "" if it is gone."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return "" if fields[0] in "ZX" else fields[19]
-
-
-def remaining(alive: list[tuple[int, str]], seconds: float) -> int:
+def remaining(ranks: list[Process], seconds: float) -> int:
     """How many of the processes are still there after the time; they are counted, then ended."""
-    end = time.monotonic() + seconds
-    while left := [pid for pid, when in alive if when and born(pid) == when]:
-        if time.monotonic() > end:
-            for pid in left:
-                os.kill(pid, signal.SIGKILL)
-            return len(left)
-        time.sleep(LOOK)
-    return 0
+    left = wait_gone(ranks, seconds)
+    send(left, signal.SIGKILL)
+    return len(left)

@@ -17,10 +17,10 @@ import torch.distributed as dist
 
 from gpuburn import plan, strict
 from gpuburn.agent import device as devices
+from gpuburn.agent.lifeline import die_with_parent
 from gpuburn.agent.training import checkpoint, shard
 from gpuburn.agent.training.bits import checksum
 from gpuburn.agent.training.loop import Recipe, Training, reproducible
-from gpuburn.agent.lifeline import die_with_parent
 from gpuburn.strict import Refused
 
 

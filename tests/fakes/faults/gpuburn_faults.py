@@ -1,0 +1,142 @@
+"""Faults that tests put into a worker's Python before it runs a probe; nothing of this is in the product.
+
+On this machine through sitecustomize.py and GPUBURN_FAULTS, on a lab host through a .pth file in the agent's venv.
+A fault is written probe:fault or probe:fault:device.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import functools
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+Run = Callable[..., Iterator[Any]]
+
+
+def crash(run: Run, device: Any, **params: Any) -> Iterator[Any]:
+    """Raise after the first thing was yielded."""
+    yield next(run(device, **params))
+    raise RuntimeError("injected crash")
+
+
+def segfault(run: Run, device: Any, **params: Any) -> Iterator[Any]:
+    yield next(run(device, **params))
+    ctypes.string_at(0)
+
+
+def hang(run: Run, device: Any, **params: Any) -> Iterator[Any]:
+    yield next(run(device, **params))
+    time.sleep(3600)
+
+
+def stubborn(run: Run, device: Any, **params: Any) -> Iterator[Any]:
+    """Hang, and take no notice of SIGTERM."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    yield from hang(run, device, **params)
+
+
+def orphan(run: Run, device: Any, **params: Any) -> Iterator[Any]:
+    """Leave a child in a session of its own that outlives the probe, then hang."""
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"], start_new_session=True)
+    (device.folder.parent / "orphan").write_text(str(child.pid))
+    yield from hang(run, device, **params)
+
+
+def silent(run: Run, device: Any, **params: Any) -> Iterator[Any]:
+    """End well without having done anything."""
+    yield from ()
+
+
+def stranger(run: Run, device: Any, **params: Any) -> Iterator[Any]:
+    """Speak about a device that the plan does not have."""
+    for taken in run(device, **params):
+        yield dataclasses.replace(taken, subject="gpu99")
+
+
+def garbage(run: Run, device: Any, **params: Any) -> Iterator[Any]:
+    """Write something that is no evidence into one's own file."""
+    yield from run(device, **params)
+    path = device.folder.parent / f"readings.{device.name}.jsonl"
+    with path.open("ab") as file:
+        file.write(b'{"reading": {"metric": "late", "value": NaN}}\n')
+
+
+def flip(run: Run, device: Any, **params: Any) -> Iterator[Any]:
+    """Flip one bit of one element in each later product of torch.matmul."""
+    import torch
+
+    matmul, calls = torch.matmul, [0]
+
+    def flipped(*args: Any, **kwargs: Any) -> Any:
+        product = matmul(*args, **kwargs)
+        calls[0] += 1
+        if calls[0] > 1:
+            product.view(torch.int32).flatten()[7] ^= 1
+        return product
+
+    torch.matmul = flipped
+    try:
+        yield from run(device, **params)
+    finally:
+        torch.matmul = matmul
+
+
+def consistently_wrong(run: Run, device: Any, **params: Any) -> Iterator[Any]:
+    """Be wrong in the same way every time: only a comparison with the others can tell."""
+    import torch
+
+    matmul = torch.matmul
+
+    def wrong(*args: Any, **kwargs: Any) -> Any:
+        product = matmul(*args, **kwargs)
+        product.view(torch.int32).flatten()[7] ^= 1
+        return product
+
+    torch.matmul = wrong
+    try:
+        yield from run(device, **params)
+    finally:
+        torch.matmul = matmul
+
+
+FAULTS = {one.__name__: one for one in (
+    crash, segfault, hang, stubborn, orphan, silent, stranger, garbage, flip, consistently_wrong,
+)}  # fmt: skip
+
+
+def install(spec: str) -> None:
+    """Make gpuburn.probe.discover return faulty probes from now on."""
+    import gpuburn.probe
+
+    original, done = gpuburn.probe.discover, set()
+
+    def discover() -> dict[str, Any]:
+        found = original()
+        for one in spec.split(","):
+            name, fault, *device = one.split(":")
+            if one not in done:
+                done.add(one)
+                found[name] = dataclasses.replace(found[name], run=_faulty(found[name].run, FAULTS[fault], device))
+        return found
+
+    gpuburn.probe.discover = discover
+
+
+def _faulty(run: Run, fault: Callable[..., Iterator[Any]], only: list[str]) -> Run:
+    @functools.wraps(run)
+    def faulty(device: Any, **params: Any) -> Iterator[Any]:
+        hit = not only or device.name in only
+        return fault(run, device, **params) if hit else run(device, **params)
+
+    return faulty
+
+
+if os.environ.get("GPUBURN_FAULTS"):
+    install(os.environ["GPUBURN_FAULTS"])
