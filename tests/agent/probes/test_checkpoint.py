@@ -109,6 +109,12 @@ def test_too_little_space_is_refused_before_a_byte_is_written(one):
     assert on_disk(one.folder) == []
 
 
+def test_a_file_system_that_is_not_mounted_is_refused(one, tmp_path):
+    with pytest.raises(NotADirectoryError, match="array: not there"):
+        list(PROBE.run(one, mib=1, rounds=1, directory=str(tmp_path / "array")))
+    assert not (tmp_path / "array").exists()
+
+
 def test_the_data_cannot_be_compressed_and_repeat_no_page(one):
     data = checkpoint.Data.of(one, number=0, mib=33)
     blocks = [bytes(block) for block in data.blocks()]

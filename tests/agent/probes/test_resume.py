@@ -11,7 +11,8 @@ import pytest
 from gpuburn import plan, strict
 from gpuburn.agent.host import Host
 from gpuburn.agent.probes import resume
-from gpuburn.agent.probes.resume import Ended, born, mismatches, remaining
+from gpuburn.agent.probes.resume import Ended, mismatches, remaining
+from gpuburn.agent.processes import start_time
 from gpuburn.agent.training.language import derive
 from gpuburn.measurement import Fact, Reading, Work
 from gpuburn.probe import discover
@@ -147,7 +148,7 @@ def test_a_run_that_fails_by_itself_is_an_error_that_names_it(tmp_path, run):
 def test_a_run_that_hangs_is_ended_and_named(tmp_path):
     with pytest.raises(TimeoutError, match="reference: ranks not done"):
         list(PROBE.run(host(tmp_path, reference="hang"), **{**SHORT, "timeout": 0.1}))
-    assert not any(born(int(path.read_text())) for path in (tmp_path / "reference").glob("pid.*"))
+    assert not any(start_time(int(path.read_text())) for path in (tmp_path / "reference").glob("pid.*"))
 
 
 def test_a_disk_too_small_and_steps_too_few_are_refused(tmp_path, monkeypatch):
@@ -156,6 +157,21 @@ def test_a_disk_too_small_and_steps_too_few_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(resume.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 10}))
     with pytest.raises(OSError, match="checkpoints: 10 bytes free, "):
         list(PROBE.run(host(tmp_path), **SHORT))
+
+
+def test_checkpoints_lie_where_they_shall_and_a_missing_place_is_refused(tmp_path):
+    place = tmp_path / "array"
+    with pytest.raises(NotADirectoryError, match="array: not there"):
+        list(PROBE.run(host(tmp_path), **SHORT, directory=str(place)))
+    place.mkdir()
+    (place / "precious").write_text("x")
+    steps = PROBE.run(host(tmp_path / "scratch"), **SHORT, directory=str(place))
+    while not isinstance(taken := next(steps), Reading) or taken.metric != "steps_lost":
+        pass
+    [own] = place.glob("gpuburn-resume-*")
+    assert list(own.glob("step-*"))
+    steps.close()
+    assert [path.name for path in place.iterdir()] == ["precious"]
 
 
 PEACE = Ended({step: f"{step}" for step in range(1, 11)}, ["a", "b", "c"])
@@ -181,16 +197,7 @@ def test_what_counts_as_a_mismatch(before, again, finals, count):
 
 def test_a_process_that_outlives_its_launcher_is_counted_and_ended():
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    alive = [(child.pid, born(child.pid)), (child.pid, "another process of this pid"), (2**22 + 1, "")]
+    alive = [(child.pid, start_time(child.pid)), (child.pid, 1), (2**22 + 1, 1)]
     assert remaining(alive, 0.0) == 1
     assert child.wait(10) == -9
     assert remaining(alive, 0.0) == 0
-
-
-def test_a_dead_process_that_nobody_waited_for_is_gone():
-    child = subprocess.Popen([sys.executable, "-c", ""])
-    end = time.monotonic() + 30
-    while born(child.pid) and time.monotonic() < end:
-        time.sleep(0.002)
-    assert born(child.pid) == ""
-    child.wait(10)
