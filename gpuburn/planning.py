@@ -56,11 +56,12 @@ class Request:
     addresses: tuple[str, ...] = ()
     place: Place = field(default_factory=Place)
     site_limits: tuple[tuple[str, dict[str, Any]], ...] = ()
+    only: tuple[str, ...] = ()
 
 
 def make(request: Request, nonce: str, issued: float) -> Plan:
     """The plan of one host. nonce: fresh random hex; issued: unix seconds. Raises Refused for what cannot be planned."""
-    steps, left_out = profile.steps(list(request.profiles), request.level, request.kind)
+    steps, left_out = asked(request, *profile.steps(list(request.profiles), request.level, request.kind))
     if not steps:
         raise Refused(f"{request.host}: profiles {request.profiles} have no step at level {request.level}")
     demands, silent = demand(request, steps)
@@ -74,6 +75,16 @@ def make(request: Request, nonce: str, issued: float) -> Plan:
         ),
         f"plan of {request.host}",
     )  # fmt: skip
+
+
+def asked(request: Request, steps: list[Step], left_out: list[LeftOut]) -> tuple[list[Step], list[LeftOut]]:
+    """The steps that the site asks for: all, or those it names; the others are listed as left out."""
+    for name in request.only:
+        known(name, [step.name for step in steps], f"{request.host}: gpuburn_steps")
+    if not request.only:
+        return steps, left_out
+    rest = [LeftOut(f"step {s.name}", "not among gpuburn_steps", s.profiles) for s in steps if s.name not in request.only]
+    return [step for step in steps if step.name in request.only], [*left_out, *rest]
 
 
 def devices(request: Request) -> list[Device]:

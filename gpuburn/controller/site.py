@@ -27,6 +27,7 @@ class Site:
 
     profiles: list[str] = variable("what the host is to be good for: training, inference or both", factory=list)
     level: Level = variable("how long and how large: smoke, quick, standard, soak", "standard")
+    steps: list[str] = variable("only these steps, at a level that cannot accept; empty: all", factory=list)
     kind: Kind = variable("hardware, or rehearsal: the same steps on the host's CPU, which accept nothing", "hardware")
     environment: Environment = variable(
         "bare_metal, vm or container: what the host cannot show is listed", "bare_metal"
@@ -82,6 +83,8 @@ def check(site: Site, where: str) -> None:
         raise Refused(f"{where}: gpuburn_sku is not set; wanted is one of `gpuburn sku list`")
     if site.kind != "rehearsal" and site.gpu_count < 1:
         raise Refused(f"{where}: gpuburn_gpu_count is {site.gpu_count}; wanted is the number of GPUs that were ordered")
+    if site.steps and site.kind == "hardware" and site.level in ("standard", "soak"):
+        raise Refused(f"{where}: gpuburn_steps at level {site.level}; a part of a plan accepts nothing: use smoke or quick")
     if site.kind == "hardware" and not site.become:
         raise Refused(f"{where}: gpuburn_become is false; hardware is accepted as root only (kernel log, DMI)")
 
