@@ -111,8 +111,9 @@ def notes(request: Request) -> list[str]:
 def demand(request: Request, steps: list[Step]) -> tuple[list[Limit], list[LeftOut]]:
     """Every limit that applies, bound to its step; and each promise of a step that this plan does not judge, with why."""
     book = limits.merge(limits.load(), request.site_limits)
+    conditions = _conditions()
     for limit in book:
-        _declared(limit)
+        _declared(limit, conditions)
     found: list[Limit] = []
     left_out: list[LeftOut] = []
     for step in steps:
@@ -159,23 +160,26 @@ def _why(request: Request, promised: Metric | Observed, mine: list[Limit]) -> st
     return f"no limit at level {request.level} for kind {request.kind}: {mine[0].because or mine[0].informational}"
 
 
-def _declared(limit: Limit) -> None:
+def _declared(limit: Limit, conditions: dict[str, Iterable[str]]) -> None:
     name, _, metric = limit.about.partition(".")
     probes: dict[str, Probe] = {**discover(), TELEMETRY.name: TELEMETRY}
     known(name, probes, f"limit {limit.about}: probe")
     probe = probes[name]
     known(metric, [*probe.metrics, *probe.facts], f"limit {limit.about}: metric or fact of {name}")
     fits(limit, probe, f"limit {limit.about}")
+    for key, choices in conditions.items():
+        for value in getattr(limit.when, key):
+            known(value, choices, f"limit {limit.about}: when.{key}")
+
+
+def _conditions() -> dict[str, Iterable[str]]:
+    """The names that a limit's `when` may use; another one would silently switch the limit off."""
     profiles = profile.names()
     steps = {step.name for one in profiles for step in profile.load(one).steps}
-    conditions: tuple[tuple[str, tuple[str, ...], Iterable[str]], ...] = (
-        ("kinds", limit.when.kinds, get_args(Kind)), ("levels", limit.when.levels, get_args(Level)),
-        ("environments", limit.when.environments, get_args(Environment)), ("profiles", limit.when.profiles, profiles),
-        ("steps", limit.when.steps, steps),
-    )  # fmt: skip
-    for key, values, choices in conditions:
-        for value in values:
-            known(value, choices, f"limit {limit.about}: when.{key}")
+    return {
+        "kinds": get_args(Kind), "levels": get_args(Level), "environments": get_args(Environment),
+        "profiles": profiles, "steps": steps,
+    }  # fmt: skip
 
 
 def _ordered(request: Request, steps: Iterable[Step]) -> list[Limit]:

@@ -1,0 +1,182 @@
+"""Planning: what the inventory says becomes one resolved plan, or one sentence that says why not."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+import runs
+from hypothesis import given, strategies as st
+
+from gpuburn import planning, strict
+from gpuburn.measurement import Point
+from gpuburn.plan import Plan, demanded, promise
+from gpuburn.probe import discover
+from gpuburn.strict import Refused
+from gpuburn.telemetry import TELEMETRY
+
+SITE = "gpuburn_limits_site"
+
+
+def make(asked: planning.Request) -> Plan:
+    return planning.make(asked, runs.NONCE, runs.ISSUED)
+
+
+def with_site(**entries: Any) -> planning.Request:
+    named = {key.replace("__", "."): value for key, value in entries.items()}
+    return runs.request(site_limits=((SITE, named),))
+
+
+def test_the_same_request_gives_the_same_plan() -> None:
+    assert strict.encode(make(runs.request())) == strict.encode(make(runs.request()))
+
+
+def test_a_rehearsal_runs_on_cpus_whatever_gpus_there_are() -> None:
+    plan = make(runs.request(addresses=("0000:17:00.0",)))
+    assert [(one.name, one.kind, one.pci) for one in plan.devices] == [(f"cpu{i}", "cpu", "") for i in range(3)]
+    assert "its 1 GPU(s) are not touched" in plan.notes[0]
+    assert "accepts nothing" in plan.notes[0]
+    assert "temperature" not in [guard.name for guard in plan.guards]
+
+
+def test_as_many_devices_are_planned_as_were_ordered_and_not_as_were_found() -> None:
+    plan = make(runs.hardware(count=8, addresses=("a", "b", "c")))
+    assert [one.pci for one in plan.devices] == ["a", "b", "c", "", "", "", "", ""]
+    assert [one.name for one in plan.devices] == [f"gpu{index}" for index in range(8)]
+    assert {one.kind for one in plan.devices} == {"cuda"}
+    more = make(runs.hardware(count=2, addresses=("a", "b", "c")))
+    assert [one.pci for one in more.devices] == ["a", "b"]
+
+
+def test_the_heat_of_gpus_is_guarded() -> None:
+    assert "temperature" in [guard.name for guard in make(runs.hardware(count=8)).guards]
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        (runs.request(count=0), "gpuburn_processes is 0, wanted is at least 1"),
+        (runs.hardware(count=0), "gpuburn_gpu_count is 0, wanted is at least 1"),
+        (runs.hardware(count=-8), "gpuburn_gpu_count is -8"),
+        (runs.hardware(sku="h100-sxm"), "gpuburn_sku: unknown 'h100-sxm'; did you mean '"),
+        (runs.hardware(sku=""), "gpuburn_sku: unknown ''"),
+        (runs.request(profiles=("trainning",)), "did you mean 'training'"),
+        (runs.request(profiles=()), "have no step at level smoke"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused_in_one_sentence(asked: planning.Request, says: str) -> None:
+    asked = dataclasses.replace(asked, count=asked.count if asked.count < 1 else 8)
+    with pytest.raises(Refused, match=says):
+        make(asked)
+
+
+def test_the_deadline_leaves_time_for_every_timeout() -> None:
+    plan = make(runs.request())
+    assert plan.deadline - plan.issued >= sum(step.timeout for step in plan.steps) + 60
+    assert plan.expected() == sum(step.expected for step in plan.steps)
+
+
+@pytest.mark.parametrize("asked", [runs.request(profiles=("training", "inference")), runs.hardware(count=8)])
+def test_every_promise_of_every_step_is_demanded_or_listed_as_left_out(asked: planning.Request) -> None:
+    plan = make(asked)
+    for step in plan.steps:
+        for probe in (discover()[step.probe], TELEMETRY):
+            for name, promised in probe.promises.items():
+                about = f"{probe.name}.{name}"
+                for point in probe.points(promised, step.params if probe.name == step.probe else {}):
+                    heard = {
+                        profile
+                        for one in plan.limits
+                        if one.about == about and step.name in one.when.steps and one.when.point.includes(point)
+                        for profile in one.when.profiles
+                    }
+                    said = {
+                        profile
+                        for one in plan.left_out
+                        if one.what.startswith(f"{about} in step {step.name}")
+                        for profile in one.profiles
+                    }
+                    assert heard | said >= set(step.profiles), (about, step.name, point)
+
+
+def test_no_limit_of_a_plan_demands_nothing() -> None:
+    plan = make(runs.request(profiles=("training", "inference")))
+    for limit in plan.limits:
+        [name] = limit.when.steps
+        step = plan.step(name)
+        assert step is not None
+        assert list(demanded(plan, limit, step, discover()))
+        assert promise(limit, step, discover())
+
+
+def test_gpu_sensors_are_not_demanded_of_a_cpu_and_that_is_said() -> None:
+    plan = make(runs.request())
+    assert not any(one.about == "telemetry.temperature" for one in plan.limits)
+    why = {one.why for one in plan.left_out if one.what.startswith("telemetry.temperature")}
+    assert why == {"not promised in a run of kind rehearsal"}
+    assert any(one.about == "telemetry.temperature" for one in make(runs.hardware(count=8)).limits)
+
+
+def test_a_site_limit_is_in_the_plan_and_ours_on_that_quantity_is_not() -> None:
+    plan = make(with_site(gemm__tflops={"min": 0.001, "unit": "TFLOP/s", "because": "the contract"}))
+    [one] = [limit for limit in plan.limits if limit.about == "gemm.tflops"]
+    assert (one.min, one.because, one.source, one.when.steps) == (0.001, "the contract", "site", ("gemm",))
+
+
+@pytest.mark.parametrize(
+    ("about", "entry", "says"),
+    [
+        ("gem.tflops", {"min": 1, "unit": "TFLOP/s", "because": "r"}, "unknown 'gem'; did you mean 'gemm'"),
+        ("gemm.tflop", {"min": 1, "unit": "TFLOP/s", "because": "r"}, "unknown 'tflop'; did you mean 'tflops'"),
+        ("gemm", {"min": 1, "unit": "TFLOP/s", "because": "r"}, "unknown ''"),
+        ("gemm.tflops", {"min": 1, "unit": "GB/s", "because": "r"}, "measured in 'TFLOP/s', limited in 'GB/s'"),
+        ("gemm.tflops", {"equals": "1", "because": "r"}, "is a number; wanted is min or max"),
+        ("gemm.tflops", {"agree": "host", "because": "r"}, "is a number; wanted is min or max"),
+        ("gemm.checksum", {"min": 1, "unit": "count", "because": "r"}, "is a fact; wanted is equals or agree"),
+        ("gemm.tflops", {"min": 1, "unit": "TFLOP/s"}, "needs a reason"),
+        ("gemm.wrong", {"max": 1, "because": "r", "when": {"kinds": ["hardwear"]}}, "when.kinds: unknown 'hardwear'"),
+        ("gemm.wrong", {"max": 1, "because": "r", "when": {"levels": ["smok"]}}, "did you mean 'smoke'"),
+        ("gemm.wrong", {"max": 1, "because": "r", "when": {"steps": ["gem"]}}, "did you mean 'gemm'"),
+        ("gemm.wrong", {"max": 1, "because": "r", "when": {"profiles": ["trainin"]}}, "did you mean 'training'"),
+        ("gemm.wrong", {"max": 1, "because": "r", "when": {"environments": ["vms"]}}, "unknown 'vms'"),
+    ],
+)
+def test_a_site_limit_with_a_mistake_is_refused_before_the_first_watt(about: str, entry: Any, says: str) -> None:
+    with pytest.raises(Refused, match=says):
+        make(runs.request(site_limits=((SITE, {about: entry}),)))
+
+
+def test_a_limit_on_a_point_that_the_step_does_not_have_is_listed_and_so_are_the_points_it_leaves() -> None:
+    entry = {"min": 1, "unit": "GB/s", "because": "r", "when": {"point": {"mib": 4096}}}
+    plan = make(with_site(allreduce__busbw=entry))
+    assert not any(one.about == "allreduce.busbw" for one in plan.limits)
+    said = {one.what: one.why for one in plan.left_out if one.what.startswith("allreduce.busbw")}
+    assert said == {
+        "allreduce.busbw in step allreduce at mib=4096": "a limit names this point, which the step does not have",
+        "allreduce.busbw in step allreduce at mib=1": "no limit speaks of it",
+        "allreduce.busbw in step allreduce at mib=8": "no limit speaks of it",
+    }
+
+
+def test_a_limit_for_one_profile_leaves_the_other_and_says_so() -> None:
+    entry = {"max": 0, "unit": "count", "because": "r", "when": {"profiles": ["training"]}}
+    plan = make(dataclasses.replace(with_site(gemm__wrong=entry), profiles=("training", "inference")))
+    [one] = [one for one in plan.left_out if one.what.startswith("gemm.wrong")]
+    assert one.profiles == ("inference",)
+
+
+def test_a_limit_on_one_point_is_demanded_there_only() -> None:
+    entry = {"min": 1, "unit": "GB/s", "because": "r", "when": {"point": {"mib": 8}}}
+    plan = make(with_site(allreduce__busbw=entry))
+    [one] = [one for one in plan.limits if one.about == "allreduce.busbw"]
+    step = plan.step("allreduce")
+    assert step is not None
+    assert set(demanded(plan, one, step, discover())) == {(f"cpu{i}", Point.of(mib=8)) for i in range(3)}
+
+
+@given(st.binary(min_size=1, max_size=40))
+def test_a_nonce_is_32_hex_digits(entropy: bytes) -> None:
+    nonce = planning.fresh_nonce(entropy)
+    assert len(nonce) == 32
+    assert int(nonce, 16) >= 0
