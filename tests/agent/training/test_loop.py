@@ -88,3 +88,10 @@ def test_determinism_is_off_again_after_the_outermost_block():
     with reproducible():
         assert torch.are_deterministic_algorithms_enabled()
     assert not torch.are_deterministic_algorithms_enabled()
+
+
+def test_at_a_rate_of_nothing_no_weight_moves(tmp_path):
+    training = Training(dataclasses.replace(RECIPE, learning_rate=0.0), device(tmp_path))
+    before = training.parameters()
+    training.advance()
+    assert training.parameters() == before and training.updates.item() == 1
