@@ -62,7 +62,10 @@ class Row:
 def load(path: Path = FILE) -> list[Row]:
     """The policy's rows, in order."""
     document = strict.load_yaml(path)
-    return [strict.build(Row, row, f"{path.name}: row {number}") for number, row in enumerate(document["rows"], 1)]
+    rows = document.get("rows") if isinstance(document, dict) else None
+    if not isinstance(rows, list):
+        raise Refused(f"{path.name}: wanted are rows: a list of rules")
+    return [strict.build(Row, row, f"{path.name}: row {number}") for number, row in enumerate(rows, 1)]
 
 
 def decide(rows: list[Row], reached: Reached, verdict: Verdict | None, kind: str, level: str) -> tuple[Decision, str]:

@@ -1,0 +1,33 @@
+"""Identity: filler of a board vendor is absent, a real serial is kept, however odd."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuburn.identity import Identity, is_junk
+
+JUNK = [
+    "", " ", "To be filled by O.E.M.", "to be filled by oem", "To be filled", "Default string", "DEFAULT STRING",
+    "System Serial Number", "Not Specified", "None", "N/A", "na", "unknown", "0123456789", "123456789", "0", "0000000000",
+    "00000000-0000-0000-0000-000000000000", "FFFFFFFF", "xxxxxxxx", "-", " None ",
+]  # fmt: skip
+REAL = ["S123456", "0123456789A", "CN7792194F0123", "1", "F0F0", "none-01", "X11DPG", "10000000", "unknown-rack-7"]
+
+
+@pytest.mark.parametrize("value", JUNK)
+def test_filler_is_no_serial(value: str) -> None:
+    assert is_junk(value)
+
+
+@pytest.mark.parametrize("value", REAL)
+def test_a_real_value_is_kept(value: str) -> None:
+    assert not is_junk(value)
+
+
+def test_a_value_is_found_by_source_and_key_and_absent_otherwise() -> None:
+    look = Identity(1.0, "b", {"dmi": {"serial": "S1"}, "nvml.gpu0": {"uuid": "GPU-1"}})
+    assert look.value("dmi.serial") == "S1"
+    assert look.value("nvml.gpu0.uuid") == "GPU-1"
+    assert look.value("dmi.other") == ""
+    assert look.value("ipmi.serial") == ""
+    assert look.value("serial") == ""
