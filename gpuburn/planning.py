@@ -110,7 +110,7 @@ def notes(request: Request) -> list[str]:
 
 def demand(request: Request, steps: list[Step]) -> tuple[list[Limit], list[LeftOut]]:
     """Every limit that applies, bound to its step; and each promise of a step that this plan does not judge, with why."""
-    book = limits.merge(limits.load(), request.site_limits)
+    book = [*limits.merge(limits.load(), request.site_limits), *_ordered(request, steps)]
     conditions = _conditions()
     for limit in book:
         _declared(limit, conditions)
@@ -124,7 +124,7 @@ def demand(request: Request, steps: list[Step]) -> tuple[list[Limit], list[LeftO
                 some, silent = _bound(request, step, f"{probe.name}.{name}", promised, mine, points)
                 found += some
                 left_out += silent
-    return [*found, *_ordered(request, steps)], left_out
+    return found, left_out
 
 
 def _bound(

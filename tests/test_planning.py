@@ -180,3 +180,18 @@ def test_a_nonce_is_32_hex_digits(entropy: bytes) -> None:
     nonce = planning.fresh_nonce(entropy)
     assert len(nonce) == 32
     assert int(nonce, 16) >= 0
+
+
+def test_the_ordered_count_is_demanded_and_not_called_left_out() -> None:
+    plan = make(runs.hardware(count=8))
+    [one] = [one for one in plan.limits if one.about == "identity.gpus"]
+    assert (one.min, one.max, one.source, one.can_reject) == (8.0, 8.0, "contract", True)
+    assert not any(one.what.startswith("identity.gpus ") for one in plan.left_out)
+
+
+def test_steps_that_a_site_does_not_ask_for_are_listed_and_a_typo_is_refused() -> None:
+    plan = make(runs.request(only=("gemm",)))
+    assert [step.name for step in plan.steps] == ["gemm"]
+    assert ("step idle", "not among gpuburn_steps") in [(one.what, one.why) for one in plan.left_out]
+    with pytest.raises(Refused, match="gpuburn_steps: unknown 'gem'; did you mean 'gemm'"):
+        make(runs.request(only=("gem",)))
