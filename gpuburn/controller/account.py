@@ -39,23 +39,23 @@ class Account:
 
 def give(run: Run, now: float) -> list[Account]:
     """Every expected host, worst first."""
-    rows, entries = decisions.load(), run.entries()
+    rows, entries = decisions.load(), run.told()
     accounts = [_one(run, one, [e for e in entries if e.host == one.host], rows, now) for one in run.expected()]
     order = list(Decision)
     return sorted(accounts, key=lambda a: (-order.index(a.decision), a.expected.rack, a.expected.host))
 
 
 def _one(run: Run, expected: Expected, entries: list[Entry], rows: list[Row], now: float) -> Account:
-    collected = take_in(run, expected.host)
     try:
-        plan = run.plan(expected.host)
+        plan, collected = run.plan(expected.host), take_in(run, expected.host)
     except Refused as error:
         plan, collected = None, None
         entries = [*entries, Entry(0, now, "plan.unreadable", "", expected.host, {"why": str(error)})]
     reached = _reached(entries, collected, plan, now)
     verdicts = collected.verdicts if collected else {}
+    unproven = Verdict.INCOMPLETE if reached == "judged" else None  # a profile that the plan did not come to have
     by_profile = {
-        profile: decide(rows, reached, verdicts.get(profile), expected.kind, expected.level)
+        profile: decide(rows, reached, verdicts.get(profile, unproven), expected.kind, expected.level)
         for profile in expected.profiles
     }
     decision = worst([one for one, _ in by_profile.values()])
@@ -67,15 +67,17 @@ def _one(run: Run, expected: Expected, entries: list[Entry], rows: list[Row], no
 
 
 def _reached(entries: list[Entry], collected: Collected | None, plan: Plan | None, now: float) -> Reached:
-    if collected and collected.result:
-        return "judged"
     if collected and collected.refused:
         return "refused"
+    if collected and (collected.result or Verdict.FAIL in collected.verdicts.values()):
+        return "judged"
     phases = [entry.details.get("phase", "") for entry in entries if entry.event == "phase"]
     if any(phase in ALIVE for phase in phases):
         if phases[-1] == "finished":
             return "uncollected"
         return "lost" if plan is None or now > plan.deadline or phases[-1] == "vanished" else "uncollected"
+    if collected:
+        return "judged"
     events = {entry.event for entry in entries}
     return "never_reached" if "unreachable" in events and plan is None else "not_started"
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from gpuburn import plan as plans, result as results, run_folder, strict
 from gpuburn.controller.run import Run
 from gpuburn.controller.unseal import unseal
-from gpuburn.outcome import Outcome
+from gpuburn.outcome import Outcome, Status
 from gpuburn.plan import Plan
 from gpuburn.result import Result
 from gpuburn.strict import Refused
-from gpuburn.verdict import Finding, Verdict, judge, verdicts
+from gpuburn.verdict import Finding, Verdict, finding, judge, verdicts
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +70,12 @@ def _remeasured(folder: Path, plan: Plan, outcome: Outcome) -> None:
     step = plan.step(outcome.step)
     if step is None:
         raise Refused(f"steps/{outcome.step}: not a step of the plan")
-    if not outcome.measurements and not outcome.facts:
-        return  # its evidence was unusable or absent; the outcome says so and is judged incomplete
-    again = run_folder.amounts(folder, plan, step, outcome)
+    try:
+        again = run_folder.amounts(folder, plan, step, outcome)
+    except Refused:
+        if outcome.status is Status.ERRORED and not outcome.measurements and not outcome.facts:
+            return  # the host, too, found this evidence unusable: it claims nothing, and is judged incomplete
+        raise
     if again != outcome:
         raise Refused(f"steps/{outcome.step}/outcome.json: its numbers do not follow from the readings beside it")
 
@@ -84,8 +87,14 @@ def _difference(said: dict[str, str], found: dict[str, str]) -> str:
 
 def unfinished(folder: Path, plan: Plan) -> Collected:
     """What a run without result.json still shows: it may fail the host, and is at best incomplete."""
+    if strict.load_file(folder / "plan.json") != strict.encode(plan):
+        raise Refused("plan.json: is not the plan that was sent")
     outcomes = run_folder.outcomes(folder, plan)
-    findings = judge(plan, outcomes, run_folder.record(folder))
+    for outcome in outcomes:
+        _remeasured(folder, plan, outcome)
+    why = "the run wrote no result.json: it did not come to its end"
+    ended = finding("host.no_result", "host", Verdict.INCOMPLETE, why, "transport", plan.profiles)
+    findings = [ended, *judge(plan, outcomes, run_folder.record(folder))]
     return Collected(plan, outcomes, findings, verdicts(plan, findings))
 
 
@@ -98,6 +107,8 @@ def take_in(run: Run, host: str) -> Collected | None:
     try:
         if not folder.exists():
             unseal(run.incoming(host), folder)
+        if not (folder / "result.json").exists():
+            return unfinished(folder, plan)
         return collect(folder, run.host(host) / "plan.json")
     except (Refused, OSError) as error:
         return Collected(plan, [], [], {}, None, [str(error)])

@@ -88,7 +88,10 @@ def _host(name: str, variables: Variables, where: str) -> Host:
     site, limits = sites.read(variables, where)
     sites.check(site, where)
     host = Host(name, site, limits)
-    planning.make(_request(host, "00000000T000000Z-0000", None), "", 0.0)  # so that every name in it is known
+    try:
+        planning.make(_request(host, "00000000T000000Z-0000", None), "", 0.0)  # so that every name in it is known
+    except Refused as error:
+        raise Refused(f"{where}: {str(error).removeprefix(f'{name}: ')}") from None
     return host
 
 

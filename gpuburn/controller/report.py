@@ -56,7 +56,11 @@ def shown(value: Any) -> Any:
 
 
 def utc(at: float) -> str:
-    return datetime.datetime.fromtimestamp(at, datetime.timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+    """A moment for a person; a host may name one that no calendar has."""
+    try:
+        return datetime.datetime.fromtimestamp(at, datetime.timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (OverflowError, ValueError, OSError):
+        return f"{at:g} s"
 
 
 def journal_state(run: Run) -> str:

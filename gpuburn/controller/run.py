@@ -79,6 +79,10 @@ class Run:
     def entries(self) -> list[Entry]:
         return journal.read(self.journal) if self.journal.exists() else []
 
+    def told(self) -> list[Entry]:
+        """What the journal tells, up to the first line that does not hold: a broken journal still leaves a report."""
+        return journal.follow(self.journal)[0] if self.journal.exists() else []
+
     def note(self, at: float, event: str, host: str = "", **details: Any) -> None:
         """Add a line to the run's journal."""
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,8 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import yaml
+
 from gpuburn import strict
 from gpuburn.plan import Environment, Kind, Level
 from gpuburn.strict import Refused, known
@@ -71,8 +73,14 @@ def read(variables: dict[str, Any], where: str) -> tuple[Site, list[tuple[str, d
             limits.append((name, value))
         elif name not in INTERNAL:
             known(name, {*names, LIMITS}, where)
-            plain[name.removeprefix(PREFIX)] = value
+            plain[name.removeprefix(PREFIX)] = _typed(name.removeprefix(PREFIX), value)
     return strict.build(Site, plain, where), limits
+
+
+def _typed(name: str, value: Any) -> Any:
+    """`-e gpuburn_wait=false` arrives as text: text for a variable that is none is read as YAML, and then checked."""
+    kind = strict.hints(Site)[name]
+    return yaml.safe_load(value) if isinstance(value, str) and kind in (bool, int, float, list[str]) else value
 
 
 def check(site: Site, where: str) -> None:

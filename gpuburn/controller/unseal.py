@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 import tarfile
 import zlib
 from pathlib import Path
+from typing import Any, cast
 
 from gpuburn import result as results, strict
 from gpuburn.strict import Refused
@@ -24,18 +26,35 @@ def unseal(archive: Path, folder: Path) -> None:
     temporary.mkdir(parents=True)
     try:
         _unpack(archive, temporary)
-    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+    except (tarfile.TarError, EOFError, OSError, zlib.error, ValueError) as error:
+        shutil.rmtree(temporary)
+        if isinstance(error, Refused):
+            raise
         raise Refused(f"{archive.name}: not a sealed run: {error}") from None
     shutil.rmtree(folder, ignore_errors=True)
     temporary.rename(folder)
 
 
+class _Bounded:
+    """What gzip unpacks, up to a bound: a header may claim gigabytes, which tarfile would read before we see it."""
+
+    def __init__(self, packed: gzip.GzipFile) -> None:
+        self._packed, self._left = packed, UNPACKED + FILES * 2 * tarfile.BLOCKSIZE
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._packed.read(min(size, self._left + 1) if size >= 0 else self._left + 1)
+        self._left -= len(data)
+        if self._left < 0:
+            raise Refused(f"more than {UNPACKED} bytes are packed in it")
+        return data
+
+
 def _unpack(archive: Path, folder: Path) -> None:
     total = 0
-    with tarfile.open(archive, "r:gz") as tar:
+    with gzip.open(archive) as packed, tarfile.open(fileobj=cast("Any", _Bounded(packed)), mode="r|") as tar:
         for count, member in enumerate(tar, 1):
             total += member.size
-            if not member.isreg() or not results.NAME.fullmatch(member.name):
+            if not member.isreg() or member.size < 0 or not results.NAME.fullmatch(member.name):
                 raise Refused(f"{archive.name}: {member.name[:100]!r} is not a plain file under a safe name")
             if count > FILES or total > UNPACKED:
                 raise Refused(f"{archive.name}: more than {FILES} files or {UNPACKED} bytes")
