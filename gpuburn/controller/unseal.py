@@ -50,19 +50,27 @@ class _Bounded:
 
 
 def _unpack(archive: Path, folder: Path) -> None:
+    with gzip.open(archive) as packed:
+        bounded = _Bounded(packed)
+        with tarfile.open(fileobj=cast("Any", bounded), mode="r|") as tar:
+            _take(archive.name, tar, folder)
+        while bounded.read(strict.MEBIBYTE):  # to the end, where gzip's own checksum stands
+            pass
+
+
+def _take(name: str, tar: tarfile.TarFile, folder: Path) -> None:
     total = 0
-    with gzip.open(archive) as packed, tarfile.open(fileobj=cast("Any", _Bounded(packed)), mode="r|") as tar:
-        for count, member in enumerate(tar, 1):
-            total += member.size
-            if not member.isreg() or member.size < 0 or not results.NAME.fullmatch(member.name):
-                raise Refused(f"{archive.name}: {member.name[:100]!r} is not a plain file under a safe name")
-            if count > FILES or total > UNPACKED:
-                raise Refused(f"{archive.name}: more than {FILES} files or {UNPACKED} bytes")
-            target = folder / member.name
-            if target.exists():
-                raise Refused(f"{archive.name}: {member.name} is in it twice")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            source = tar.extractfile(member)
-            assert source is not None  # a regular member has contents
-            with source, target.open("wb") as out:
-                shutil.copyfileobj(source, out)
+    for count, member in enumerate(tar, 1):
+        total += member.size
+        if not member.isreg() or member.size < 0 or not results.NAME.fullmatch(member.name):
+            raise Refused(f"{name}: {member.name[:100]!r} is not a plain file under a safe name")
+        if count > FILES or total > UNPACKED:
+            raise Refused(f"{name}: more than {FILES} files or {UNPACKED} bytes")
+        target = folder / member.name
+        if target.exists():
+            raise Refused(f"{name}: {member.name} is in it twice")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        source = tar.extractfile(member)
+        assert source is not None  # a regular member has contents
+        with source, target.open("wb") as out:
+            shutil.copyfileobj(source, out)
