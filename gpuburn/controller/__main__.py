@@ -28,9 +28,12 @@ HERE = Path("reports")
 
 def _stdin() -> dict[str, Any]:
     """{host: {"variables": {...}, "look": {...} or null}}, as the playbooks send it."""
-    document = json.loads(sys.stdin.read() or "{}")
-    if not isinstance(document, dict):
-        raise Refused("standard input: wanted is an object of hosts")
+    try:
+        document = json.loads(sys.stdin.read() or "{}")
+    except (ValueError, RecursionError) as error:
+        raise Refused(f"standard input: not JSON: {error}") from None
+    if not isinstance(document, dict) or not all(isinstance(one, dict) for one in document.values()):
+        raise Refused("standard input: wanted is an object of hosts, each with its variables and look")
     return document
 
 
@@ -71,9 +74,14 @@ def collect(run: RunId, reports: Reports = HERE) -> None:
     from gpuburn.controller.collect import take_in
     from gpuburn.controller.run import Run
 
-    where, told = Run.of(reports, run), {}
+    where = Run.of(reports, run)
+    told: dict[str, dict[str, Any]] = {}
     for one in where.expected():
-        collected = take_in(where, one.host)
+        try:
+            collected = take_in(where, one.host)
+        except Refused as error:  # its plan cannot be read: the others are still taken in
+            told[one.host] = {"refused": str(error)}
+            continue
         if collected is None:
             continue
         verdicts = {profile: str(verdict) for profile, verdict in collected.verdicts.items()}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import secrets
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +18,7 @@ from gpuburn.strict import Refused
 
 INVENTORY = "inventory/hosts.yml"
 PYTHON = (3, 10)
+VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})")
 DISK = {
     "rehearsal": 3.0,
     "hardware": 12.0,
@@ -106,8 +109,8 @@ def _request(host: Host, run: str, look: Look | None) -> Request:
 
 def refusal(host: Host, look: Look, run: str, now: float) -> str:
     """Why this host must not be touched; "" if it may."""
-    version = tuple(int(part) for part in look.python.split(".")[:2])
-    if version < PYTHON:
+    version = VERSION.match(look.python)
+    if not version or (int(version[1]), int(version[2])) < PYTHON:
         return f"python is {look.python}, wanted is 3.10 or newer; set gpuburn_python"
     if look.free_disk_gib < DISK[host.site.kind]:
         return f"{look.free_disk_gib:.1f} GiB free for {host.site.state_dir}, wanted are {DISK[host.site.kind]:g}"
@@ -129,19 +132,25 @@ def plan(run: Run, hosts: list[Host], looks: dict[str, Any], now: float, write: 
     for host in hosts:
         if looks.get(host.name) is None:
             continue  # never reached: its account is given in the report
-        look = strict.build(Look, looks[host.name], f"look at {host.name}")
-        why = refusal(host, look, run.id, now)
-        if why:
-            told[host.name] = {"refused": f"{host.name}: {why}"}
-            continue
-        kept = run.plan(host.name)
-        made = kept or planning.make(_request(host, run.id, look), secrets.token_hex(16), now)
-        told[host.name] = {"plan": str(run.host(host.name) / "plan.json"), "text": describe(made)}
-        if write and not kept:
-            run.host(host.name).mkdir(parents=True, exist_ok=True)
-            (run.host(host.name) / "plan.json").write_bytes(strict.encode(made))
-            (run.host(host.name) / "look.json").write_bytes(strict.encode(look))
+        try:
+            told[host.name] = _planned(run, host, looks[host.name], now, write)
+        except Refused as error:  # what one host said ends its own run, never another's
+            told[host.name] = {"refused": f"{host.name}: {str(error).removeprefix(f'{host.name}: ')}"}
     return told
+
+
+def _planned(run: Run, host: Host, seen: Any, now: float, write: bool) -> dict[str, str]:
+    look = strict.build(Look, strict.loads(json.dumps(seen).encode(), "look"), "look")
+    why = refusal(host, look, run.id, now)
+    if why:
+        raise Refused(why)
+    kept = run.plan(host.name)
+    made = kept or planning.make(_request(host, run.id, look), secrets.token_hex(16), now)
+    if write and not kept:
+        run.host(host.name).mkdir(parents=True, exist_ok=True)
+        (run.host(host.name) / "plan.json").write_bytes(strict.encode(made))
+        (run.host(host.name) / "look.json").write_bytes(strict.encode(look))
+    return {"plan": str(run.host(host.name) / "plan.json"), "text": describe(made)}
 
 
 def describe(made: Plan) -> str:

@@ -86,7 +86,12 @@ class Run:
     def note(self, at: float, event: str, host: str = "", **details: Any) -> None:
         """Add a line to the run's journal."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        journal.append(self.journal, at, event, host, {key: str(value)[:500] for key, value in details.items()})
+        journal.append(self.journal, at, event, host, {key: _line(value) for key, value in details.items()})
+
+
+def _line(value: Any) -> str:
+    """Words of a host as the journal can hold them: bounded, without what the strict reader would refuse."""
+    return str(value)[:500].encode("utf-8", "replace").decode().replace("\0", "?")
 
 
 def check_host(name: str) -> None:

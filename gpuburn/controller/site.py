@@ -80,7 +80,12 @@ def read(variables: dict[str, Any], where: str) -> tuple[Site, list[tuple[str, d
 def _typed(name: str, value: Any) -> Any:
     """`-e gpuburn_wait=false` arrives as text: text for a variable that is none is read as YAML, and then checked."""
     kind = strict.hints(Site)[name]
-    return yaml.safe_load(value) if isinstance(value, str) and kind in (bool, int, float, list[str]) else value
+    if not isinstance(value, str) or kind not in (bool, int, float, list[str]):
+        return value
+    try:
+        return yaml.safe_load(value)
+    except yaml.YAMLError:
+        return value  # still text, and refused as such by name
 
 
 def check(site: Site, where: str) -> None:
