@@ -20,6 +20,7 @@ from gpuburn.verdict import Verdict
 
 TEMPLATES = Path(__file__).parent / "templates"
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069]")
+FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # the last four: the full-width forms
 LONGEST = 600
 COLUMNS = (
     "host", "rack", "unit", "kind", "level", "decision", "profiles", "step", "about", "subject", "point", "verdict",
@@ -143,4 +144,4 @@ def _rows(a: Account) -> Iterator[tuple[str, ...]]:
 def safe_cell(text: str) -> str:
     """A cell that no spreadsheet takes for a formula."""
     cleaned = str(shown(text))
-    return f"'{cleaned}" if cleaned[:1] in ("=", "+", "-", "@", "\t") else cleaned
+    return f"'{cleaned}" if cleaned[:1] in ("\t", "\n") or cleaned.lstrip()[:1] in FORMULA else cleaned
