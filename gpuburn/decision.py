@@ -1,4 +1,4 @@
-"""From verdicts to a decision: the first row of policy.yml that matches, with its reason. Data, replayable, documented."""
+"""From verdicts to a decision: the first row of policy.yml that matches, with its reason. Data, and replayable."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def _site(
                     **fields,
                     "about": about,
                     "source": "site",
-                },  # fmt: skip
+                },
                 where,
             )
 

@@ -1,7 +1,7 @@
 """Percentiles that can be defended: nearest rank, with a bound that holds at 99 % confidence, or nothing.
 
-Method: MLPerf LoadGen's early stopping (loadgen/early_stopping.cc), distribution-free and one-sided; the floors 64 (P90),
-662 (P99) and 6,636 (P99.9) of its documentation are tested in tests/test_percentile.py.
+Method: MLPerf LoadGen's early stopping (loadgen/early_stopping.cc), distribution-free and one-sided; the floors
+64 (P90), 662 (P99) and 6,636 (P99.9) of its documentation are tested in tests/test_percentile.py.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def _terms(count: int, rate: float) -> Iterator[float]:
 
 
 def allowed(count: int, quantile: float) -> int:
-    """How many of count values may lie over the bound so that the quantile is below it with 99 % confidence; 0: none."""
+    """How many of count values may lie over a bound that the quantile is below with 99 % confidence; 0: none."""
     below = 0.0
     for over, term in enumerate(_terms(count, 1 - quantile)):
         below += term

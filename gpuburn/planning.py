@@ -1,4 +1,4 @@
-"""Profiles x SKU x site = plan: everything that a run on one host needs, resolved to numbers. Pure: no clock, no host."""
+"""Profiles x SKU x site = plan: all that a run on one host needs, resolved to numbers. Pure: no clock, no host."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Request:
 
 
 def make(request: Request, nonce: str, issued: float) -> Plan:
-    """The plan of one host. nonce: fresh random hex; issued: unix seconds. Raises Refused for what cannot be planned."""
+    """The plan of one host. nonce: fresh hex; issued: unix seconds. Raises Refused for what cannot be planned."""
     steps, left_out = asked(request, *profile.steps(list(request.profiles), request.level, request.kind))
     if not steps:
         raise Refused(f"{request.host}: profiles {request.profiles} have no step at level {request.level}")
@@ -83,7 +83,8 @@ def asked(request: Request, steps: list[Step], left_out: list[LeftOut]) -> tuple
         known(name, [step.name for step in steps], f"{request.host}: gpuburn_steps")
     if not request.only:
         return steps, left_out
-    rest = [LeftOut(f"step {s.name}", "not among gpuburn_steps", s.profiles) for s in steps if s.name not in request.only]
+    others = [step for step in steps if step.name not in request.only]
+    rest = [LeftOut(f"step {step.name}", "not among gpuburn_steps", step.profiles) for step in others]
     return [step for step in steps if step.name in request.only], [*left_out, *rest]
 
 
@@ -109,7 +110,7 @@ def notes(request: Request) -> list[str]:
 
 
 def demand(request: Request, steps: list[Step]) -> tuple[list[Limit], list[LeftOut]]:
-    """Every limit that applies, bound to its step; and each promise of a step that this plan does not judge, with why."""
+    """Every limit that applies, bound to its step; and each promise of a step that is not judged, with why."""
     book = [*limits.merge(limits.load(), request.site_limits), *_ordered(request, steps)]
     conditions = _conditions()
     for limit in book:

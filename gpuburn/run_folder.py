@@ -1,4 +1,4 @@
-"""The run folder as evidence: what its files say of the steps and of the host, read strictly by host and controller alike."""
+"""The run folder as evidence: what its files say of steps and host, read strictly by host and controller alike."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gpuburn import evidence, strict
 from gpuburn.identity import Boot, Event, HostRecord, Identity
+from gpuburn.measurement import Work
 from gpuburn.outcome import Outcome
 from gpuburn.plan import Plan, Step
 from gpuburn.probe import Probe, discover
@@ -45,7 +46,7 @@ def amounts(folder: Path, plan: Plan, step: Step, outcome: Outcome) -> Outcome:
     measurements, facts, work = evidence.amounts(own, [probe])
     measurements += evidence.amounts(beside, [sampler])[0]
     named = [
-        dataclasses.replace(one, work=work.get(one.subject, dataclasses.replace(one.work, iterations=0, bytes=0, joules=0.0)))
+        dataclasses.replace(one, work=work.get(one.subject, Work(subject=one.work.subject)))
         for one in outcome.subjects
     ]  # fmt: skip
     return dataclasses.replace(outcome, measurements=measurements, facts=facts, subjects=named)

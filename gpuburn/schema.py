@@ -1,4 +1,4 @@
-"""The words as JSON Schema 2020-12, for readers that are not ours. Made from the same types that the strict reader uses."""
+"""The words as JSON Schema 2020-12, for readers that are not ours. Made from the types that the strict reader uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A GPU model: how it is recognised and its numbers, each with its source. Counts and serials belong to the inventory."""
+"""A GPU model: how it is recognised and its numbers, each with its source. Counts and serials are the inventory's."""
 
 from __future__ import annotations
 

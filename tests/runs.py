@@ -88,9 +88,7 @@ def worked(subject: str, probe: Probe) -> Work:
 def outcome(of: Plan, step: Step, taken: list[Taken], **changed: Any) -> Outcome:
     """The outcome that these readings amount to, completed unless changed."""
     measurements, facts, work = evidence.amounts(taken, run_folder.probes_of(step))
-    subjects = [
-        SubjectOutcome(name, Status.COMPLETED, "", work.get(name, Work())) for name in plans.subjects(of, step)
-    ]
+    subjects = [SubjectOutcome(name, Status.COMPLETED, "", work.get(name, Work())) for name in plans.subjects(of, step)]
     whole = Outcome(
         step.name, step.probe, step.revision, Status.COMPLETED, "", ISSUED, 1.0, 1, subjects, measurements, facts,
         environment=step.env, params=step.params,
@@ -130,9 +128,7 @@ def verdict(of: Plan, said: dict[str, Outcome] | None = None, host: HostRecord |
 def bad(findings: list[Finding]) -> list[tuple[str, str, str, str]]:
     """(code, step, subject, verdict) of every finding that keeps a profile from passing."""
     return [
-        (f.code, f.step, f.subject, str(f.verdict))
-        for f in findings
-        if f.verdict in (Verdict.FAIL, Verdict.INCOMPLETE)
+        (f.code, f.step, f.subject, str(f.verdict)) for f in findings if f.verdict in (Verdict.FAIL, Verdict.INCOMPLETE)
     ]
 
 
@@ -143,7 +139,10 @@ def write(folder: Path, of: Plan, taken: dict[str, list[Taken]] | None = None, e
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "plan.json").write_bytes(strict.encode(of))
     (folder / "identity.json").write_bytes(strict.encode([look(), look()]))
-    told = events or [Event(run_folder.BOOT, ISSUED, "host", "boot-1"), Event(run_folder.KERNEL_LOG_READ, ISSUED, "host", "")]
+    told = events or [
+        Event(run_folder.BOOT, ISSUED, "host", "boot-1"),
+        Event(run_folder.KERNEL_LOG_READ, ISSUED, "host", ""),
+    ]
     (folder / "events.jsonl").write_bytes(b"".join(strict.line(one) for one in told))
     for step in of.steps:
         _write_step(folder / "steps" / step.name, of, step, taken[step.name], fared)

@@ -16,7 +16,9 @@ from gpuburn.telemetry import TELEMETRY
 
 GEMM = discover()["gemm"]
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
-POINTS = st.dictionaries(st.sampled_from("ab"), st.integers(0, 9) | st.sampled_from(["x", 1.5])).map(lambda d: Point.of(**d))
+POINTS = st.dictionaries(st.sampled_from("ab"), st.integers(0, 9) | st.sampled_from(["x", 1.5])).map(
+    lambda d: Point.of(**d)
+)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 TAKEN = (
     st.builds(Reading, TEXT, FINITE, POINTS, TEXT, FINITE, TEXT)

@@ -8,8 +8,8 @@ from gpuburn.identity import Identity, is_junk
 
 JUNK = [
     "", " ", "To be filled by O.E.M.", "to be filled by oem", "To be filled", "Default string", "DEFAULT STRING",
-    "System Serial Number", "Not Specified", "None", "N/A", "na", "unknown", "0123456789", "123456789", "0", "0000000000",
-    "00000000-0000-0000-0000-000000000000", "FFFFFFFF", "xxxxxxxx", "-", " None ",
+    "System Serial Number", "Not Specified", "None", "N/A", "na", "unknown", "0123456789", "123456789", "0",
+    "0000000000",    "00000000-0000-0000-0000-000000000000", "FFFFFFFF", "xxxxxxxx", "-", " None ",
 ]  # fmt: skip
 REAL = ["S123456", "0123456789A", "CN7792194F0123", "1", "F0F0", "none-01", "X11DPG", "10000000", "unknown-rack-7"]
 

@@ -1,4 +1,4 @@
-"""The architecture as tests: arrows agent -> words <- controller, no torch where a controller must read, small files."""
+"""The architecture as tests: arrows agent -> words <- controller, no torch where a controller reads, small files."""
 
 from __future__ import annotations
 
@@ -95,7 +95,19 @@ for name in SUPERVISOR:
 print(*sorted(found))
 """
 # What the supervisor is made of: it never touches CUDA or NVML.
-SUPERVISOR = ["__main__", "run", "step", "launch", "guard", "kernel_log", "processes", "cgroup", "state", "status", "seal"]
+SUPERVISOR = [
+    "__main__",
+    "run",
+    "step",
+    "launch",
+    "guard",
+    "kernel_log",
+    "processes",
+    "cgroup",
+    "state",
+    "status",
+    "seal",
+]
 
 
 def test_words_probes_and_supervisor_are_imported_without_torch() -> None:

@@ -15,7 +15,9 @@ from gpuburn.measurement import Point
 from gpuburn.strict import Refused
 
 OURS = [
-    Limit("a.speed", "GB/s", "our reason", min=10.0, warn_below=12.0, confidence="medium", when=When(kinds=("hardware",))),
+    Limit(
+        "a.speed", "GB/s", "our reason", min=10.0, warn_below=12.0, confidence="medium", when=When(kinds=("hardware",))
+    ),
     Limit("a.speed", informational="a rehearsal", when=When(kinds=("rehearsal",))),
     Limit("a.wrong", "count", "our reason", max=0.0),
     Limit("a.sum", because="our reason", agree="host"),

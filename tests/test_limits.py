@@ -1,4 +1,4 @@
-"""limits.yml: every promise of every probe has an entry for each kind of run in which it is made, and every entry fits."""
+"""limits.yml: every promise of every probe has an entry for each kind of run that it is made in, and all fit."""
 
 from __future__ import annotations
 

@@ -60,7 +60,11 @@ def test_a_failed_request_ranks_last() -> None:
 
 
 def test_a_trend_over_failures_is_not_guessed() -> None:
-    for many in (taken(1, 2, 3, 4, 5, failed=(0, 1)), taken(*range(10), failed=(2, 8)), taken(*range(20), failed=(0, 19))):
+    for many in (
+        taken(1, 2, 3, 4, 5, failed=(0, 1)),
+        taken(*range(10), failed=(2, 8)),
+        taken(*range(20), failed=(0, 19)),
+    ):
         assert reduce("trend", many) is None
 
 

@@ -22,7 +22,12 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> dict[str, Probe]:
 
 
 def sample(
-    device: Any, size: int = 1, share: float = 0.5, name: str = "a", on: bool = False, sizes: list[int] = [1, 2]  # noqa: B006
+    device: Any,
+    size: int = 1,
+    share: float = 0.5,
+    name: str = "a",
+    on: bool = False,
+    sizes: list[int] = [1, 2],  # noqa: B006
 ) -> Iterator[Taken]:
     """A sample.
 

@@ -39,7 +39,10 @@ def test_a_step_that_two_profiles_share_runs_once_and_serves_both(written: Any) 
 
 @pytest.mark.parametrize(
     "changed",
-    [{"params": {"period": 0.5}}, {"threads": 2}, {"env": {"A": "1"}}, {"levels": {**step()["levels"], "smoke": {"params": {"seconds": 2.0}, "expected": 3, "timeout": 99}}}],
+    [
+        {"params": {"period": 0.5}}, {"threads": 2}, {"env": {"A": "1"}},
+        {"levels": {**step()["levels"], "smoke": {"params": {"seconds": 2.0}, "expected": 3, "timeout": 99}}},
+    ],
 )  # fmt: skip
 def test_a_step_that_differs_between_profiles_is_refused(written: Any, changed: dict[str, Any]) -> None:
     written(one=[step()], two=[step(**changed)])
@@ -92,7 +95,9 @@ def one(**changed: Any) -> profiles.ProfileStep:
 
 
 def test_a_rehearsal_is_small_at_every_level_and_hardware_is_not() -> None:
-    small = one(params={"period": 0.5}, rehearsal={"smoke": Size({"seconds": 1.0}, 2, 3), "soak": Size({"seconds": 4.0})})
+    small = one(
+        params={"period": 0.5}, rehearsal={"smoke": Size({"seconds": 1.0}, 2, 3), "soak": Size({"seconds": 4.0})}
+    )
     assert sized(small, "smoke", "hardware") == Size({"period": 0.5, "seconds": 9.0}, 10, 20)
     assert sized(small, "smoke", "rehearsal") == Size({"period": 0.5, "seconds": 1.0}, 2, 3)
     assert sized(small, "quick", "rehearsal") == Size({"period": 0.5, "seconds": 1.0}, 2, 3)

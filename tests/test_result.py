@@ -100,7 +100,21 @@ def test_an_odd_name_is_no_evidence(folder: Path, name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["../a", "a/../b", "/etc/passwd", "a//b", "a/", "./a", "a/.", "", "a\\..\\b/", "C:/a", "a/" * 9 + "a", "a\n", "a\0b"],
+    [
+        "../a",
+        "a/../b",
+        "/etc/passwd",
+        "a//b",
+        "a/",
+        "./a",
+        "a/.",
+        "",
+        "a\\..\\b/",
+        "C:/a",
+        "a/" * 9 + "a",
+        "a\n",
+        "a\0b",
+    ],
 )
 def test_no_name_leads_out_of_the_folder(name: str) -> None:
     assert not NAME.fullmatch(name)

@@ -127,7 +127,9 @@ def test_a_kernel_log_that_was_once_lost_was_not_read(tmp_path: Path) -> None:
 
 
 def test_what_happened_is_kept_in_order(tmp_path: Path) -> None:
-    record = events(tmp_path, (run_folder.BOOT, "b1"), ("kernel.xid", "Xid 79"), (run_folder.BOOT, "b2"), ("other", "x"))
+    record = events(
+        tmp_path, (run_folder.BOOT, "b1"), ("kernel.xid", "Xid 79"), (run_folder.BOOT, "b2"), ("other", "x")
+    )
     assert [boot.boot_id for boot in record.boots] == ["b1", "b2"]
     assert [event.code for event in record.events] == ["kernel.xid", "other"]
 

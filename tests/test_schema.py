@@ -36,7 +36,14 @@ class Word:
 GOOD: list[dict[str, Any]] = [
     {"name": "a"},
     {"name": "a", "size": "large", "colour": "red", "number": None, "count": 3, "on": True},
-    {"name": "a", "number": 1, "point": {"mib": 1, "dtype": "x"}, "many": ["a"], "named": {"b": 1.5}, "free": {"c": [1]}},
+    {
+        "name": "a",
+        "number": 1,
+        "point": {"mib": 1, "dtype": "x"},
+        "many": ["a"],
+        "named": {"b": 1.5},
+        "free": {"c": [1]},
+    },
 ]
 BAD: list[Any] = [
     {}, [], "a", {"name": 1}, {"name": "a", "nam": 1}, {"name": "a", "size": "medium"}, {"name": "a", "colour": "blue"},

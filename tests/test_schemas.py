@@ -50,7 +50,6 @@ def test_a_real_document_keeps_to_its_schema(documents: dict[str, list[Any]], na
         jsonschema.Draft202012Validator(published(name)).validate(document)
 
 
-
 @pytest.mark.parametrize("name", KINDS)
 def test_an_unknown_key_is_refused_at_the_top_and_in_every_word_below(
     documents: dict[str, list[Any]], name: str

@@ -1,4 +1,4 @@
-"""The judgement: each fault that can be imagined, and the finding that it must yield. One thing is wrong in each test."""
+"""The judgement: each fault that can be imagined, and the finding that it must yield. One thing is wrong in a test."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ def without(of: Plan, step: str, drop: Any) -> dict[str, Outcome]:
 
 def subject(of: Plan, step: str, name: str, **changed: Any) -> dict[str, Outcome]:
     fared = [
-        dataclasses.replace(one, **changed) if one.subject == name else one
-        for one in runs.outcomes(of)[step].subjects
+        dataclasses.replace(one, **changed) if one.subject == name else one for one in runs.outcomes(of)[step].subjects
     ]
     return swap(of, step, subjects=fared)
 
@@ -76,9 +75,7 @@ def test_an_informational_metric_must_still_be_taken(rehearsal: Plan) -> None:
 
 def test_a_missing_point_of_a_sweep_is_incomplete(rehearsal: Plan) -> None:
     lost = Point.of(mib=8)
-    said = without(
-        rehearsal, "allreduce", lambda one: getattr(one, "point", None) == lost and one.metric == "wrong"
-    )
+    said = without(rehearsal, "allreduce", lambda one: getattr(one, "point", None) == lost and one.metric == "wrong")
     findings = [f for f in runs.judged(rehearsal, said) if f.verdict is INCOMPLETE]
     assert [(f.code, f.subject, f.point) for f in findings] == [
         ("limit.unmeasured", f"cpu{index}", lost) for index in range(3)
@@ -173,7 +170,15 @@ def test_another_revision_or_probe_proves_nothing(rehearsal: Plan, changed: dict
     assert found == [("step.other_revision", "gemm", "host", "incomplete")]
 
 
-@pytest.mark.parametrize("params", [{}, {"size": 1}, {"size": 768, "dtype": "float32", "seconds": 8.0, "more": 1}])
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"size": 1},
+        {"size": 1, "dtype": "float32", "seconds": 8.0},
+        {"size": 768, "dtype": "float32", "seconds": 8.0, "more": 1},
+    ],
+)
 def test_other_parameters_than_planned_prove_nothing(rehearsal: Plan, params: dict[str, Any]) -> None:
     found = runs.bad(runs.judged(rehearsal, swap(rehearsal, "gemm", params=params)))
     assert found == [("step.other_parameters", "gemm", "host", "incomplete")]
@@ -247,6 +252,17 @@ def test_a_device_that_contradicts_itself_fails(rehearsal: Plan) -> None:
     assert runs.bad(runs.judged(rehearsal, said)) == [("fact.failed", "gemm", "cpu1", "fail")]
 
 
+def test_a_device_that_contradicts_itself_takes_no_side(rehearsal: Plan) -> None:
+    said = with_checksums(rehearsal, "a", "a", "b")
+    twice = [*said["gemm"].facts, Fact("gemm.checksum", "b", subject="cpu0")]
+    said["gemm"] = dataclasses.replace(said["gemm"], facts=twice)
+    assert runs.bad(runs.judged(rehearsal, said)) == [
+        ("fact.failed", "gemm", "cpu0", "fail"),
+        ("fact.disagrees", "gemm", "cpu1", "incomplete"),
+        ("fact.disagrees", "gemm", "cpu2", "incomplete"),
+    ]
+
+
 def test_two_devices_that_disagree_are_both_incomplete() -> None:
     plan = runs.plan(runs.request(count=2))
     found = runs.bad(runs.judged(plan, with_checksums(plan, "a", "b")))
@@ -284,7 +300,7 @@ def test_what_only_the_fleet_can_tell_is_not_passed_by_one_host(rehearsal: Plan)
     assert runs.verdict(plan, with_checksums(plan, "a", "b", "a")) is FAIL
 
 
-@pytest.mark.parametrize(("wanted", "verdict"), [("the same", PASS), ("another", FAIL)])
+@pytest.mark.parametrize(("wanted", "verdict"), [("the same", PASS), ("another", FAIL), ("the sam", FAIL), ("", FAIL)])
 def test_a_fact_is_judged_by_equality(rehearsal: Plan, wanted: str, verdict: Verdict) -> None:
     plan = runs.with_limit(rehearsal, "gemm.checksum", agree="", equals=wanted)
     assert runs.verdict(plan, runs.outcomes(rehearsal)) is verdict
@@ -409,7 +425,9 @@ def test_a_step_that_nothing_watched_is_not_proven(rehearsal: Plan) -> None:
     assert runs.bad(runs.judged(rehearsal, said)) == [("limit.unmeasured", "idle", "host", "incomplete")]
 
 
-def some(verdict: Verdict, source: str = "limit", code: str = "limit.met", profiles: tuple[str, ...] = ("p",)) -> Finding:
+def some(
+    verdict: Verdict, source: str = "limit", code: str = "limit.met", profiles: tuple[str, ...] = ("p",)
+) -> Finding:
     return Finding(code, "a.b", verdict, "", source, profiles)
 
 

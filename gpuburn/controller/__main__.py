@@ -53,7 +53,7 @@ def expect(run: RunId, reports: Reports = HERE, source: str = "inventory/hosts.y
 
 @app.command()
 def plan(run: RunId, reports: Reports = HERE, source: str = "inventory/hosts.yml", check: bool = False) -> None:
-    """Plan every host that was seen (standard input); prints {host: {plan, text} or {refused}}. --check writes nothing."""
+    """Plan every host that was seen (standard input); prints {host: {plan, text} or {refused}}. --check: no files."""
     from gpuburn.controller import preflight
     from gpuburn.controller.run import Run
 
@@ -109,7 +109,7 @@ def report(run: RunId, reports: Reports = HERE, machine: Annotated[bool, typer.O
 
 @app.command()
 def verify(folder: Path, plan_file: Annotated[Path, typer.Argument(metavar="PLAN")]) -> None:
-    """Verify one unsealed run folder against the plan that was sent: digests, numbers, findings. Exit 0 only if all hold."""
+    """Verify an unsealed run folder against the plan that was sent: digests, numbers, findings. Exit 0 if all hold."""
     from gpuburn.controller.collect import collect as check
 
     taken = check(folder, plan_file)

@@ -1,4 +1,4 @@
-"""The account of every expected host: how far it came, what its evidence amounts to, what is decided. Nobody is dropped."""
+"""The account of every expected host: how far it came, what its evidence amounts to, what is decided. No one drops out."""
 
 from __future__ import annotations
 

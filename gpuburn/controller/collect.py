@@ -31,7 +31,7 @@ class Collected:
 
 
 def collect(folder: Path, plan_file: Path) -> Collected:
-    """Verify an unsealed run folder against the plan that the controller sent. Raises Refused with the first difference."""
+    """Verify an unsealed run folder against the plan that was sent. Raises Refused with the first difference."""
     sent = strict.load_file(plan_file)
     plan = plans.decode(sent, "the plan that was sent")
     result = results.decode(strict.load_file(folder / "result.json", results.LIMIT))

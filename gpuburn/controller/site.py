@@ -97,7 +97,7 @@ def check(site: Site, where: str) -> None:
     if site.kind != "rehearsal" and site.gpu_count < 1:
         raise Refused(f"{where}: gpuburn_gpu_count is {site.gpu_count}; wanted is the number of GPUs that were ordered")
     if site.steps and site.kind == "hardware" and site.level in ("standard", "soak"):
-        raise Refused(f"{where}: gpuburn_steps at level {site.level}; a part of a plan accepts nothing: use smoke or quick")
+        raise Refused(f"{where}: gpuburn_steps at level {site.level}; a part of a plan accepts nothing, use quick")
     if site.kind == "hardware" and not site.become:
         raise Refused(f"{where}: gpuburn_become is false; hardware is accepted as root only (kernel log, DMI)")
 

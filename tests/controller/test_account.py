@@ -62,7 +62,9 @@ def test_a_failure_is_named_before_what_is_incomplete(tmp_path: Path, rehearsal:
     run = runs.home(tmp_path / "reports", rehearsal)
     answers = runs.answers(rehearsal)
     answers["idle"] = []
-    answers["allreduce"].append(Reading("wrong", 1.0, runs.answers(rehearsal)["allreduce"][0].point, "cpu2", runs.ISSUED))  # type: ignore[union-attr]
+    answers["allreduce"].append(
+        Reading("wrong", 1.0, runs.answers(rehearsal)["allreduce"][0].point, "cpu2", runs.ISSUED)
+    )  # type: ignore[union-attr]
     runs.write(tmp_path / "node1", rehearsal, answers)
     runs.bring(run, "node1", tmp_path / "node1")
     one = the(run)
@@ -79,7 +81,10 @@ def test_the_hardware_that_failed_is_rejected_and_that_passed_accepted(tmp_path:
     run = runs.home(tmp_path / "reports", good, bad)
     answered(tmp_path, run, good)
     answered(tmp_path, run, bad, wrong=1.0)
-    assert [(one.expected.host, str(one.decision)) for one in give(run, NOW)] == [("bad", "rejected"), ("good", "accepted")]
+    assert [(one.expected.host, str(one.decision)) for one in give(run, NOW)] == [
+        ("bad", "rejected"),
+        ("good", "accepted"),
+    ]
 
 
 def phases(run: Run, host: str, *names: str) -> None:

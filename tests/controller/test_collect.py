@@ -231,7 +231,9 @@ def test_a_judgement_that_does_not_follow_is_refused(folder: Path, change: Calla
 
 RECORD: dict[str, Callable[[Any], Any]] = {
     "a reboot hidden": lambda document: document["record"]["boots"].clear(),
-    "a serial changed": lambda document: document["record"]["identities"][0]["sources"]["dmi"].update(product_serial="S2"),
+    "a serial changed": lambda document: document["record"]["identities"][0]["sources"]["dmi"].update(
+        product_serial="S2"
+    ),
     "a kernel log claimed": lambda document: document["record"].update(kernel_log="not read"),
     "an event added": lambda document: document["record"]["events"].append(
         {"code": "kernel.xid", "at": 1, "about": "a", "text": "b"}

@@ -15,7 +15,12 @@ from gpuburn.controller.__main__ import app, main
 from gpuburn.controller.run import Run
 from gpuburn.plan import Plan
 
-TRIAL = {"gpuburn_profiles": ["training"], "gpuburn_kind": "rehearsal", "gpuburn_level": "smoke", "gpuburn_become": False}
+TRIAL = {
+    "gpuburn_profiles": ["training"],
+    "gpuburn_kind": "rehearsal",
+    "gpuburn_level": "smoke",
+    "gpuburn_become": False,
+}
 LOOK = {
     "python": "3.12.3", "os": "Ubuntu", "architecture": "x86_64", "free_disk_gib": 100.0, "memory_gib": 64.0, "uid": 0,
     "systemd": True,
@@ -52,7 +57,9 @@ def test_expect_writes_down_who_is_expected(gpuburn: Any, tmp_path: Path) -> Non
 
 def test_a_check_writes_nothing(gpuburn: Any, tmp_path: Path) -> None:
     for command in ("expect", "plan"):
-        done = gpuburn(command, "--run", runs.RUN, "--reports", tmp_path, "--check", stdin={"node1": {"variables": TRIAL}})
+        done = gpuburn(
+            command, "--run", runs.RUN, "--reports", tmp_path, "--check", stdin={"node1": {"variables": TRIAL}}
+        )
         assert done.status == 0
     assert list(tmp_path.iterdir()) == []
 

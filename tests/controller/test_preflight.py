@@ -16,7 +16,12 @@ from gpuburn.controller.run import Run
 from gpuburn.plan import Plan
 from gpuburn.strict import Refused
 
-TRIAL = {"gpuburn_profiles": ["training"], "gpuburn_kind": "rehearsal", "gpuburn_level": "smoke", "gpuburn_become": False}
+TRIAL = {
+    "gpuburn_profiles": ["training"],
+    "gpuburn_kind": "rehearsal",
+    "gpuburn_level": "smoke",
+    "gpuburn_become": False,
+}
 REAL = {"gpuburn_profiles": ["training"], "gpuburn_sku": "h200-sxm", "gpuburn_gpu_count": 8}
 SEEN: dict[str, Any] = {
     "python": "3.12.3", "os": "Ubuntu 24.04", "architecture": "x86_64", "free_disk_gib": 100.0, "memory_gib": 64.0,
@@ -45,7 +50,9 @@ def test_a_trial_and_a_real_host_are_expected_as_the_inventory_says() -> None:
 
 
 def test_everything_that_is_wrong_is_said_at_once_one_line_a_host() -> None:
-    said = wrong({"node1": {"gpuburn_profile": []}, "node2": TRIAL, "node3": {**REAL, "gpuburn_sku": "h201"}, "node4": {}})
+    said = wrong(
+        {"node1": {"gpuburn_profile": []}, "node2": TRIAL, "node3": {**REAL, "gpuburn_sku": "h201"}, "node4": {}}
+    )
     lines = said.splitlines()
     assert len(lines) == 3
     assert lines[0].startswith("hosts.yml: host node1: unknown 'gpuburn_profile'; did you mean 'gpuburn_profiles'")
@@ -54,7 +61,9 @@ def test_everything_that_is_wrong_is_said_at_once_one_line_a_host() -> None:
     assert lines[2].startswith("hosts.yml: host node4: gpuburn_profiles is not set")
 
 
-@pytest.mark.parametrize("name", ["../etc", "a/b", "<script>", "node 1", "", ".", "..", "-rf", "x" * 101, "é", "a\n", "a\0"])
+@pytest.mark.parametrize(
+    "name", ["../etc", "a/b", "<script>", "node 1", "", ".", "..", "-rf", "x" * 101, "é", "a\n", "a\0"]
+)
 def test_a_host_name_that_could_be_a_path_or_a_page_is_refused(name: str) -> None:
     said = wrong({name: TRIAL})
     assert "host name" in said
@@ -175,11 +184,14 @@ def test_a_host_that_was_never_seen_is_not_planned(run: Run) -> None:
     "changed",
     [
         {"time": float("nan")}, {"free_disk_gib": float("inf")}, {"python": "\ud800"}, {"os": "a\0b"}, {"uid": "0"},
-        {"gpus": "all"}, {"extra": 1}, {"python": 3}, {"free_disk_gib": "much"}, {"busy": [[[[1]]]]}, {"memory_gib": None},
+        {"gpus": "all"}, {"extra": 1}, {"python": 3}, {"free_disk_gib": "much"}, {"busy": [[[1]]]},
+        {"memory_gib": None},
     ],
 )  # fmt: skip
 def test_a_look_that_lies_about_its_form_ends_its_own_run_and_no_other(run: Run, changed: dict[str, Any]) -> None:
-    told = plan(run, hosts(a=TRIAL, b=TRIAL, c=TRIAL), {"a": SEEN, "b": {**SEEN, **changed}, "c": SEEN}, 1000.0, write=True)
+    told = plan(
+        run, hosts(a=TRIAL, b=TRIAL, c=TRIAL), {"a": SEEN, "b": {**SEEN, **changed}, "c": SEEN}, 1000.0, write=True
+    )
     assert [name for name, one in told.items() if "refused" in one] == ["b"]
     assert told["b"]["refused"].startswith("b: look")
     assert run.plan("a") and run.plan("c") and not run.plan("b")

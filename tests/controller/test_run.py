@@ -1,4 +1,4 @@
-"""One run's folder: paths come from the inventory, nobody who was expected is dropped, the journal holds what hosts say."""
+"""One run's folder: paths come from the inventory, nobody expected is dropped, the journal holds what hosts say."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def one(name: str, level: str = "smoke") -> Expected:
 
 @pytest.mark.parametrize(
     "name",
-    ["", "..", "../x", "20260101T000000Z-00000", "20260101T000000Z-000G", "20260101T000000Z-0000/..", "today", "20260101T000000Z-0000\n"],
+    ["", "..", "../x", "20260101T000000Z-00000",
+      "20260101T000000Z-000G", "20260101T000000Z-0000/..", "today", "20260101T000000Z-0000\n"],
 )  # fmt: skip
 def test_a_run_id_that_is_not_one_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(Refused, match="wanted is <UTC>-<4 hex>"):

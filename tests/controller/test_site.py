@@ -128,5 +128,7 @@ def test_a_part_of_a_plan_may_be_tried_where_nothing_can_be_accepted() -> None:
 
 def test_every_variable_is_documented() -> None:
     rows = document()
-    assert {name for name, _, _ in rows} == {f"gpuburn_{one.name}" for one in dataclasses.fields(Site)} | {"gpuburn_limits*"}
+    assert {name for name, _, _ in rows} == {f"gpuburn_{one.name}" for one in dataclasses.fields(Site)} | {
+        "gpuburn_limits*"
+    }
     assert all(doc.strip() for _, _, doc in rows)

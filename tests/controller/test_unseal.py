@@ -77,7 +77,16 @@ def test_a_name_that_is_not_a_safe_one_is_refused(tmp_path: Path, name: str) -> 
         member("a", tarfile.FIFOTYPE),
         member("a", tarfile.DIRTYPE),
     ],
-    ids=["symlink out", "symlink in", "hard link in", "hard link out", "character device", "block device", "fifo", "folder"],
+    ids=[
+        "symlink out",
+        "symlink in",
+        "hard link in",
+        "hard link out",
+        "character device",
+        "block device",
+        "fifo",
+        "folder",
+    ],
 )
 def test_only_regular_files_are_taken(tmp_path: Path, one: tarfile.TarInfo) -> None:
     refused(archive(tmp_path, member("fine"), one), tmp_path, "not a plain file")
@@ -161,7 +170,9 @@ GARBAGE: dict[str, Callable[[bytes], bytes]] = {
     "noise": lambda data: b"\x93" * 2000,
     "a gzip header and noise": lambda data: data[:10] + b"\x93" * 2000,
     "half of it": lambda data: data[: len(data) // 2],
-    "a flipped bit": lambda data: data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 255]) + data[len(data) // 2 + 1 :],
+    "a flipped bit": lambda data: (
+        data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 255]) + data[len(data) // 2 + 1 :]
+    ),
     "an empty gzip": lambda data: gzip.compress(b""),
     "a gzip of noise": lambda data: gzip.compress(b"\x93" * 2000),
     "a tar without gzip": gzip.decompress,
