@@ -101,7 +101,7 @@ def known(name: str, names: typing.Iterable[str], where: str) -> None:
     names = sorted(names)
     if name not in names:
         near = [one for one in names if name and one.startswith(f"{name}-")] or difflib.get_close_matches(name, names, 1)
-        wish = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
+        wish = f"did you mean {' or '.join(map(repr, near[:3]))}?" if near else f"known: {', '.join(names)}"
         raise Refused(f"{where}: unknown {name!r}; {wish}")
 
 

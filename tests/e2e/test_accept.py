@@ -84,7 +84,7 @@ def test_progress_is_printed_by_plain_ansible_playbook(accept):
         ({"gpuburn_kind": "hardware", "gpuburn_sku": "h200"}, "gpuburn_gpu_count is 0"),
         (
             {"gpuburn_kind": "hardware", "gpuburn_sku": "h200", "gpuburn_gpu_count": 8, "gpuburn_become": True},
-            "unknown 'h200'; did you mean 'h200-sxm'?",
+            "unknown 'h200'; did you mean 'h200-nvl' or 'h200-sxm'?",
         ),
         ({"gpuburn_limits": {"gemm.tflops": {"unit": "TFLOP/s", "min": 1}}}, "needs a reason ('because')"),
         ({"gpuburn_limits": {"gemm.tflop": {"unit": "TFLOP/s", "min": 1, "because": "x"}}}, "'tflop'"),
