@@ -1,4 +1,4 @@
-"""The account of every expected host: how far it came, what its evidence amounts to, and the decision. None drops out."""
+"""The account of every expected host: how far it came, what its evidence amounts to, the decision. None drops out."""
 
 from __future__ import annotations
 
