@@ -30,7 +30,7 @@ from gpuburn.strict import Refused, known
 from gpuburn.telemetry import TELEMETRY
 
 SEED = 20260101  # shared by every run, so that bits can be compared over devices, hosts and years
-GRACE = 300.0  # seconds over all timeouts for starting, sealing and one repeated step
+GRACE = 900.0  # seconds over all timeouts: starting, sealing, and one boot of a large server
 GUARDS = [
     Guard("disk_free", "GiB", "a full disk loses evidence, and on a system disk the host", min=1.0),
     Guard("memory_available", "GiB", "below this the kernel ends processes of its choice", min=0.25),
@@ -57,6 +57,7 @@ class Request:
     place: Place = field(default_factory=Place)
     site_limits: tuple[tuple[str, dict[str, Any]], ...] = ()
     only: tuple[str, ...] = ()
+    grace: float = GRACE
 
 
 def make(request: Request, nonce: str, issued: float) -> Plan:
@@ -69,7 +70,7 @@ def make(request: Request, nonce: str, issued: float) -> Plan:
         Plan(
             SCHEMA, request.run, request.delivery, request.host, request.kind, request.environment, request.privileges,
             request.worker, request.level, request.profiles, request.sku, request.place, devices(request), nonce, SEED,
-            issued, issued + sum(step.timeout for step in steps) + GRACE, steps, demands,
+            issued, issued + sum(step.timeout for step in steps) + request.grace, steps, demands,
             GUARDS if request.kind == "rehearsal" else [*GUARDS, HEAT], [*left_out, *silent],
             {"gpuburn": __version__}, notes(request),
         ),

@@ -100,7 +100,9 @@ def known(name: str, names: typing.Iterable[str], where: str) -> None:
     """Refuse a name that is not one of names, and say which one was probably meant."""
     names = sorted(names)
     if name not in names:
-        near = [one for one in names if name and one.startswith(f"{name}-")] or difflib.get_close_matches(name, names, 1)
+        near = [one for one in names if name and one.startswith(f"{name}-")] or difflib.get_close_matches(
+            name, names, 1
+        )
         wish = f"did you mean {' or '.join(map(repr, near[:3]))}?" if near else f"known: {', '.join(names)}"
         raise Refused(f"{where}: unknown {name!r}; {wish}")
 

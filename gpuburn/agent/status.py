@@ -14,10 +14,14 @@ from gpuburn.agent.state import State
 from gpuburn.strict import Refused
 
 STALLED = 300.0  # seconds without a sign of life from a supervisor that still holds its lock
+RETURN = 180.0  # seconds in which a supervisor that is gone may come back: its unit restarts it, also after a boot
 
 
-def status(folder: Path, now: float) -> dict[str, Any]:
-    """phase: absent, starting, running, judging, finished, stalled or vanished; times in seconds."""
+def status(folder: Path, now: float, uptime: float | None = None) -> dict[str, Any]:
+    """phase: absent, starting, running, judging, finished, stalled, restarting or vanished; times in seconds.
+
+    uptime: seconds since the host booted; None asks the host.
+    """
     try:
         known = state.load(folder)
     except Refused as error:
@@ -27,10 +31,16 @@ def status(folder: Path, now: float) -> dict[str, Any]:
     if known is None:
         return {"phase": "starting" if held(folder) else "absent"}
     if not held(folder):
-        return {"phase": "vanished", "why": "the supervisor is gone and left no result", **_progress(known, now)}
+        gone = min(now - known.updated, _uptime() if uptime is None else uptime)
+        phase, why = ("restarting", "may come back") if gone <= RETURN else ("vanished", "left no result")
+        return {"phase": phase, "why": f"the supervisor is gone and {why}", **_progress(known, now)}
     if now - known.updated > STALLED:
         return {"phase": "stalled", "why": f"no sign of life for {now - known.updated:.0f} s", **_progress(known, now)}
     return {"phase": known.phase, **_progress(known, now)}
+
+
+def _uptime() -> float:
+    return float(Path("/proc/uptime").read_text().split()[0])
 
 
 def _progress(known: State, now: float) -> dict[str, Any]:

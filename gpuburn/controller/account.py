@@ -14,7 +14,7 @@ from gpuburn.plan import Plan
 from gpuburn.strict import Refused
 from gpuburn.verdict import Finding, Verdict
 
-ALIVE = ("starting", "running", "judging", "finished", "stalled", "vanished")
+ALIVE = ("starting", "running", "judging", "finished", "stalled", "restarting", "vanished")
 RANK = {Verdict.FAIL: 0, Verdict.INCOMPLETE: 1, Verdict.PASS: 2, Verdict.NOT_APPLICABLE: 3}
 
 
@@ -72,10 +72,11 @@ def _reached(entries: list[Entry], collected: Collected | None, plan: Plan | Non
     if collected and (collected.result or Verdict.FAIL in collected.verdicts.values()):
         return "judged"
     phases = [entry.details.get("phase", "") for entry in entries if entry.event == "phase"]
-    if any(phase in ALIVE for phase in phases):
-        if phases[-1] == "finished":
+    if any(phase in ALIVE for phase in phases) or any(entry.event == "started" for entry in entries):
+        last = phases[-1] if phases else ""
+        if last == "finished":
             return "uncollected"
-        return "lost" if plan is None or now > plan.deadline or phases[-1] == "vanished" else "uncollected"
+        return "lost" if plan is None or now > plan.deadline or last == "vanished" else "uncollected"
     if collected:
         return "judged"
     events = {entry.event for entry in entries}

@@ -104,6 +104,7 @@ def _request(host: Host, run: str, look: Look | None) -> Request:
         run, host.name, s.kind, s.level, tuple(s.profiles), s.delivery, s.environment, "root" if s.become else "user",
         s.user if s.become else "", s.sku, host.count, tuple(look.gpus) if look else (),
         Place(s.rack, str(s.unit), s.power_domain), tuple(host.limits), tuple(s.steps),
+        s.grace,
     )  # fmt: skip
 
 

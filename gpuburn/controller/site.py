@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import yaml
 
-from gpuburn import strict
+from gpuburn import planning, strict
 from gpuburn.plan import Environment, Kind, Level
 from gpuburn.strict import Refused, known
 
@@ -54,6 +54,7 @@ class Site:
     wheelhouse: str = variable("folder of wheels on the controller, for hosts without a route out", "")
     cache_dir: str = variable("where the controller keeps the agent's wheel", "")
     reports_dir: str = variable("where runs are kept on the controller", "")
+    grace: float = variable("seconds that a run may take over all its timeouts: one boot of the host", planning.GRACE)
     wait: bool = variable("false: start and return at once", True)
     run: str = variable("run id to come back to", "")
     allow_reboot: bool = variable("whether a role may reboot the host", False)

@@ -35,6 +35,8 @@ from gpuburn.strict import Refused  # noqa: E402
 
 # Tasks that are announced when they begin, because they take minutes.
 LONG = ("Install torch",)
+# After one of these a host is at work, and has to answer for itself.
+STARTS = ("Start the unit", "Start the agent detached")
 # Tasks that only steer the plays are not announced.
 QUIET = ("Validating", "Let time pass", "See how the run stands", "Leave", "Sweep", "Refuse", "Stop", "Note", "Nothing")
 VERDICT = "Say the verdict"
@@ -83,6 +85,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
     def v2_runner_on_unreachable(self, result: Any) -> None:
         host, why = result._host.get_name(), str(result._result.get("msg", ""))
         self._note("unreachable", host, stage=self.stage, task=_task(result), why=why)
+        if _task(result) in STARTS:
+            self._note("started", host, why="the answer was lost; it may be at work")
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
         if _task(result) == VERDICT:
@@ -109,6 +113,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         self._announce(name)
         if name == "See how the run stands":
             self._progress(result._host.get_name(), result._result.get("stdout", ""))
+        elif name in STARTS:
+            self._note("started", result._host.get_name())
         elif name == "Plan every host that was seen":
             self._plans(result._result.get("stdout", ""))
 

@@ -228,7 +228,9 @@ def attempts(folder: Path) -> dict[str, int]:
 def test_a_killed_run_says_vanished_and_goes_on_where_it_was(tmp_path):
     prepare(tmp_path, make([step("idle"), step("idle", "slow", seconds=2.0)]))
     killed_in_the_middle(tmp_path)
-    assert status.status(tmp_path, time.time())["phase"] == "vanished"
+    assert status.status(tmp_path, time.time(), uptime=9e9)["phase"] == "restarting"
+    assert status.status(tmp_path, time.time() + 1e4, uptime=10.0)["phase"] == "restarting", "the host has just booted"
+    assert status.status(tmp_path, time.time() + 1e4, uptime=9e9)["phase"] == "vanished"
     first = (tmp_path / "steps" / "idle" / "outcome.json").read_bytes()
     assert supervise(tmp_path).wait(60) == 0
     result = results.decode((tmp_path / "result.json").read_bytes())

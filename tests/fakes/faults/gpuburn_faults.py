@@ -106,13 +106,26 @@ def consistently_wrong(run: Run, device: Any, **params: Any) -> Iterator[Any]:
         torch.matmul = matmul
 
 
+def whoami(run: Run, device: Any, **params: Any) -> Iterator[Any]:
+    """Leave behind which user the probe ran as."""
+    (device.folder.parent / "uid").write_text(str(os.getuid()))
+    yield from run(device, **params)
+
+
 FAULTS = {one.__name__: one for one in (
     crash, segfault, hang, stubborn, orphan, silent, stranger, garbage, flip, consistently_wrong,
+    whoami,
 )}  # fmt: skip
 
 
+INSTALLED: set[str] = set()
+
+
 def install(spec: str) -> None:
-    """Make gpuburn.probe.discover return faulty probes from now on."""
+    """Make gpuburn.probe.discover return faulty probes from now on. Once: a venv reads its .pth files twice."""
+    if spec in INSTALLED:
+        return
+    INSTALLED.add(spec)
     import gpuburn.probe
 
     original, done = gpuburn.probe.discover, set()
