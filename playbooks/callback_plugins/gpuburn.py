@@ -124,6 +124,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         if phase != self.phases.get(host):
             self.phases[host] = phase
             self._note("phase", host, phase=phase, why=one.get("why", ""))
+        if phase == "absent":
+            return
         if "step" in one:
             step = f"step {one['number']}/{one['of']} {one['step']}" if one["step"] else "starting"
             part = (
