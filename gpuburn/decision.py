@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -10,12 +11,15 @@ from typing import Literal
 from gpuburn import strict
 from gpuburn.plan import Kind, Level
 from gpuburn.strict import Refused
-from gpuburn.verdict import Verdict
+from gpuburn.verdict import Finding, Verdict
 
 FILE = Path(__file__).parent / "policy.yml"
 
 # How far a host came, as the controller knows it.
 Reached = Literal["judged", "never_reached", "not_started", "lost", "uncollected", "refused"]
+
+# What qualifies a pass.
+Mark = Literal["uncalibrated", "not_observable", "marginal"]
 
 
 class Decision(str, enum.Enum):
@@ -48,15 +52,17 @@ class Row:
     verdicts: tuple[Verdict, ...] = ()
     kinds: tuple[Kind, ...] = ()
     levels: tuple[Level, ...] = ()
+    marks: tuple[Mark, ...] = ()
 
-    def matches(self, reached: str, verdict: str, kind: str, level: str) -> bool:
+    def matches(self, reached: str, verdict: str, kind: str, level: str, marked: frozenset[str]) -> bool:
         asked: tuple[tuple[tuple[str, ...], str], ...] = (
             (self.reached, reached),
             (self.verdicts, verdict),
             (self.kinds, kind),
             (self.levels, level),
         )
-        return all(not wanted or value in wanted for wanted, value in asked)
+        fits = all(not wanted or value in wanted for wanted, value in asked)
+        return fits and (not self.marks or bool(marked & set(self.marks)))
 
 
 def load(path: Path = FILE) -> list[Row]:
@@ -68,12 +74,26 @@ def load(path: Path = FILE) -> list[Row]:
     return [strict.build(Row, row, f"{path.name}: row {number}") for number, row in enumerate(rows, 1)]
 
 
-def decide(rows: list[Row], reached: Reached, verdict: Verdict | None, kind: str, level: str) -> tuple[Decision, str]:
-    """The decision for one profile, and why. verdict is None where there is no result."""
+def decide(
+    rows: list[Row],
+    reached: Reached,
+    verdict: Verdict | None,
+    kind: str,
+    level: str,
+    marked: frozenset[str] = frozenset(),
+) -> tuple[Decision, str]:
+    """The decision for one profile, and why. verdict is None where there is no result; marked as marks() tells."""
     for row in rows:
-        if row.matches(reached, str(verdict or ""), kind, level):
+        if row.matches(reached, str(verdict or ""), kind, level, marked):
             return row.decision, row.because
     raise Refused(f"policy.yml: no row for reached={reached} verdict={verdict} kind={kind} level={level}")
+
+
+def marks(findings: Iterable[Finding], profile: str) -> frozenset[str]:
+    """What qualifies a pass: passes near an edge, numbers without a reference, what could not be seen."""
+    mine = [one for one in findings if profile in one.profiles]
+    marked = {one.code for one in mine if one.code in ("uncalibrated", "not_observable")}
+    return frozenset(marked | ({"marginal"} if any(one.marginal for one in mine) else set()))
 
 
 def worst(decisions: list[Decision]) -> Decision:

@@ -29,9 +29,10 @@ class Identity:
     missing: dict[str, str] = field(default_factory=dict)
 
     def value(self, name: str) -> str:
-        """The value of "source.key", or "" where it is absent."""
+        """The value of "source.key", or "" where it is absent; a vendor's filler is absent, whoever sent it."""
         source, _, key = name.rpartition(".")
-        return self.sources.get(source, {}).get(key, "")
+        value = self.sources.get(source, {}).get(key, "")
+        return "" if is_junk(value) else value
 
 
 @dataclass(frozen=True, slots=True)

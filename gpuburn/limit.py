@@ -6,6 +6,7 @@ limits.yml holds ours; a site's stand in its inventory (gpuburn_limits*). The pl
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,7 +41,7 @@ class Limit:
 
     min, max: bounds of a measurement, in unit, both admitted; warn_below, warn_above: a pass near the edge.
     equals, agree: what a fact must be, or among whom it must be the same.
-    informational: why this quantity is recorded and not judged.
+    informational: why this quantity is recorded and not judged; uncalibrated: it would be, if there were a number.
     source: limits.yml, site (the inventory) or contract; confidence: high may fail, medium may warn, low informs.
     """
 
@@ -54,6 +55,7 @@ class Limit:
     equals: str | None = None
     agree: Literal["", "host", "cohort"] = ""
     informational: str = ""
+    uncalibrated: bool = False
     when: When = field(default_factory=When)
     source: Literal["limits.yml", "sku", "site", "contract"] = "limits.yml"
     confidence: Literal["high", "medium", "low"] = "high"
@@ -63,6 +65,8 @@ class Limit:
         demands = [numeric, self.equals is not None, bool(self.agree), bool(self.informational)]
         if sum(demands) != 1:
             raise Refused(f"{self.about}: a limit is one of min/max, equals, agree or informational")
+        if self.uncalibrated and not self.informational:
+            raise Refused(f"{self.about}: uncalibrated goes with informational, which says what number is missing")
         if not self.informational and not self.because.strip():
             raise Refused(f"{self.about}: a limit needs a reason ('because')")
         if numeric and not self.unit:
@@ -99,6 +103,7 @@ class Limit:
         return f"{low}x{high} {self.unit}"
 
 
+@functools.cache
 def load(path: Path = FILE) -> list[Limit]:
     """Read limits.yml: {probe.metric: [limit, ...]}. Unknown keys are refused: a typo is not 'no limit'."""
     document = strict.load_yaml(path)

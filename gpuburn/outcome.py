@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpuburn.measurement import Fact, Measurement, Work
+from gpuburn.strict import Refused
 
 
 class Status(str, enum.Enum):
@@ -60,3 +61,8 @@ class Outcome:
     trips: list[GuardTrip] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
     params: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        names = [one.subject for one in self.subjects]
+        if len(set(names)) != len(names):
+            raise Refused(f"outcome of {self.step}: a subject is listed twice in {names}")

@@ -35,7 +35,9 @@ GUARDS = [
     Guard("disk_free", "GiB", "a full disk loses evidence, and on a system disk the host", min=1.0),
     Guard("memory_available", "GiB", "below this the kernel ends processes of its choice", min=0.25),
 ]
-HEAT = Guard("temperature", "C", "hotter than any data-centre GPU's slowdown point (stress.md 2.6)", max=98.0)
+HEAT = Guard(
+    "temperature", "C", "above every slowdown point that NVML reports on data-centre GPUs (87 to 93 C)", max=98.0
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,11 @@ def names() -> list[str]:
 def load(name: str) -> Profile:
     """Read a profile strictly: known probes and parameters, every level named, a reason for every step."""
     known(name, names(), "gpuburn_profiles")
-    path = FOLDER / f"{name}.yml"
+    return _read(FOLDER / f"{name}.yml")
+
+
+@functools.cache
+def _read(path: Path) -> Profile:
     profile = strict.build(Profile, strict.load_yaml(path), path.name)
     for step in profile.steps:
         _check(step, f"{path.name}: step {step.name}")

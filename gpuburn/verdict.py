@@ -35,6 +35,7 @@ class Verdict(str, enum.Enum):
 PASS, FAIL, INCOMPLETE, NOT_APPLICABLE = Verdict
 MET = ("limit.met", "fact.met")  # what a pass rests on: a demand on a quantity, and an answer within it
 SEVERITY = {FAIL: "major", INCOMPLETE: "minor"}
+HARDWARE_GUARDS = ("temperature",)
 RETEST = "repeat the run; if it repeats, return the part with this evidence"
 ALONE = {
     "alone": "the plan has no other that could agree",
@@ -164,7 +165,8 @@ def _step(plan: Plan, step: Step, outcome: Outcome | None, probes: dict[str, Pro
         yield finding("step.never_ran", step.name, INCOMPLETE, "never ran", "plan", step.profiles, step=step.name)
         return
     for trip in outcome.trips:
-        yield finding("guard.tripped", trip.guard, FAIL, trip.why, "guard", step.profiles, step=step.name,
+        verdict = FAIL if trip.guard in HARDWARE_GUARDS else INCOMPLETE  # a full disk is no broken GPU
+        yield finding("guard.tripped", trip.guard, verdict, trip.why, "guard", step.profiles, step=step.name,
                       subject=trip.subject)  # fmt: skip
     if outcome.revision != step.revision or outcome.probe != step.probe:
         why = f"ran {outcome.probe} revision {outcome.revision}, planned was {step.probe} revision {step.revision}"
@@ -216,7 +218,8 @@ def _number(limit: Limit, step: Step, subject: str, point: Point, m: Measurement
     seen = f"{m.value:.6g} {m.unit}"
     if limit.informational:
         why = f"{seen}; no limit: {limit.informational}"
-        return finding("informational", limit.about, NOT_APPLICABLE, why, "limit", profiles, **where)
+        code = "uncalibrated" if limit.uncalibrated else "informational"
+        return finding(code, limit.about, NOT_APPLICABLE, why, "limit", profiles, **where)
     if m.unit != limit.unit:
         why = f"measured in {m.unit!r}, limited in {limit.unit!r}"
         return finding("limit.other_unit", limit.about, INCOMPLETE, why, "limit", profiles, **where)

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from gpuburn import decision
-from gpuburn.decision import Decision, Reached, Row, decide, load, worst
+from gpuburn.decision import Decision, Reached, Row, decide, load, marks, worst
 from gpuburn.plan import LEVELS, Kind
 from gpuburn.strict import Refused
-from gpuburn.verdict import Verdict
+from gpuburn.verdict import Finding, Verdict
 
 PASS, FAIL, INCOMPLETE, _ = Verdict
 ROWS = load()
@@ -54,7 +54,9 @@ def test_the_policy_row_by_row(reached: Any, verdict: Verdict | None, kind: str,
 def test_every_row_of_the_policy_decides_something() -> None:
     used = set()
     for reached, verdict, kind, level, _ in TABLE:
-        used.add(next(i for i, row in enumerate(ROWS) if row.matches(reached, str(verdict or ""), kind, level)))
+        for marked in (frozenset(), *(frozenset({mark}) for mark in get_args(decision.Mark))):
+            matches = (row.matches(reached, str(verdict or ""), kind, level, marked) for row in ROWS)
+            used.add(list(matches).index(True))
     assert used == set(range(len(ROWS)))
 
 
@@ -137,3 +139,31 @@ def test_the_order_from_best_to_worst() -> None:
     assert [str(one) for one in Decision] == wanted
     assert [one.good for one in Decision] == [True, True, True, False, False, False, False]
     assert decision.FILE.exists()
+
+
+@pytest.mark.parametrize("mark", ["uncalibrated", "not_observable", "marginal"])
+@pytest.mark.parametrize("level", ["standard", "soak"])
+def test_a_qualified_pass_on_hardware_is_conditional(mark: str, level: str) -> None:
+    made, because = decide(load(), "judged", Verdict.PASS, "hardware", level, frozenset({mark}))
+    assert made is Decision.CONDITIONAL and "on condition" in because
+
+
+@pytest.mark.parametrize(
+    "verdict, wanted", [(Verdict.FAIL, Decision.REJECTED), (Verdict.INCOMPLETE, Decision.UNDECIDED)]
+)
+def test_a_mark_never_softens_what_did_not_pass(verdict: Verdict, wanted: Decision) -> None:
+    marked = frozenset({"uncalibrated", "not_observable", "marginal"})
+    assert decide(load(), "judged", verdict, "hardware", "standard", marked)[0] is wanted
+
+
+def test_marks_are_those_of_the_profile_and_no_other() -> None:
+    def one(code: str, *profiles: str, marginal: bool = False) -> Finding:
+        return Finding(code, "a.b", Verdict.PASS, "", "limit", profiles, marginal=marginal)
+
+    findings = [
+        one("uncalibrated", "training"),
+        one("limit.met", "inference", marginal=True),
+        one("informational", "inference"),
+    ]
+    assert marks(findings, "training") == {"uncalibrated"}
+    assert marks(findings, "inference") == {"marginal"}

@@ -213,7 +213,8 @@ def test_one_wrong_element_fails_its_device_and_no_other(rehearsal: Plan) -> Non
 @pytest.mark.parametrize("bound", ["min", "max"])
 @pytest.mark.parametrize(("distance", "verdict"), [(0.0, PASS), (1e-9, FAIL)])
 def test_the_limit_itself_is_admitted(rehearsal: Plan, bound: str, distance: float, verdict: Verdict) -> None:
-    changed = {"min": None, "max": None, "informational": "", "because": "a test", "unit": "TFLOP/s", bound: 5.0}
+    limit = {"informational": "", "uncalibrated": False, "because": "a test", "unit": "TFLOP/s"}
+    changed = {"min": None, "max": None, **limit, bound: 5.0}
     plan = runs.with_limit(rehearsal, "gemm.tflops", **changed)
     value = 5.0 - distance if bound == "min" else 5.0 + distance
     assert runs.verdict(plan, with_reading(plan, "gemm", "tflops", value, "cpu0")) is verdict
@@ -237,7 +238,7 @@ def test_a_demand_that_was_only_missed_without_rejecting_is_no_ground_for_a_pass
 @pytest.mark.parametrize(("value", "marginal"), [(1.0, True), (1.9, True), (2.0, False), (8.0, False), (8.1, True)])
 def test_a_pass_near_the_edge_is_marginal(rehearsal: Plan, value: float, marginal: bool) -> None:
     plan = runs.with_limit(
-        rehearsal, "gemm.tflops", informational="", because="a test", unit="TFLOP/s", min=1.0, max=9.0, warn_below=2.0,
+        rehearsal, "gemm.tflops", informational="", uncalibrated=False, because="a test", unit="TFLOP/s", min=1.0, max=9.0, warn_below=2.0,
         warn_above=8.0,
     )  # fmt: skip
     said = with_reading(plan, "gemm", "tflops", value, "cpu0")

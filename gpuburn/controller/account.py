@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from gpuburn import decision as decisions
 from gpuburn.controller.collect import Collected, take_in
 from gpuburn.controller.run import Expected, Run
-from gpuburn.decision import Decision, Reached, Row, decide, worst
+from gpuburn.decision import Decision, Reached, Row, decide, marks, worst
 from gpuburn.journal import Entry
 from gpuburn.plan import Plan
 from gpuburn.strict import Refused
@@ -55,7 +55,14 @@ def _one(run: Run, expected: Expected, entries: list[Entry], rows: list[Row], no
     verdicts = collected.verdicts if collected else {}
     unproven = Verdict.INCOMPLETE if reached == "judged" else None  # a profile that the plan did not come to have
     by_profile = {
-        profile: decide(rows, reached, verdicts.get(profile, unproven), expected.kind, expected.level)
+        profile: decide(
+            rows,
+            reached,
+            verdicts.get(profile, unproven),
+            expected.kind,
+            expected.level,
+            marks(collected.findings if collected else [], profile),
+        )
         for profile in expected.profiles
     }
     decision = worst([one for one, _ in by_profile.values()])

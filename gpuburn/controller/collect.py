@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpuburn import plan as plans, result as results, run_folder, strict
 from gpuburn.controller.run import Run
-from gpuburn.controller.unseal import unseal
+from gpuburn.controller.unseal import PACKED, unseal
 from gpuburn.outcome import Outcome, Status
 from gpuburn.plan import Plan
 from gpuburn.result import Result
@@ -98,6 +98,16 @@ def unfinished(folder: Path, plan: Plan) -> Collected:
     return Collected(plan, outcomes, findings, verdicts(plan, findings))
 
 
+def _unsealed(archive: Path, folder: Path) -> None:
+    """Unpack what came, once: another archive replaces what an earlier one held."""
+    mark = folder.with_name("sealed.sha256")
+    came = strict.digest(archive.read_bytes()) if archive.stat().st_size <= PACKED else ""
+    if folder.exists() and came and mark.exists() and mark.read_text() == came:
+        return
+    unseal(archive, folder)
+    mark.write_text(came)
+
+
 def take_in(run: Run, host: str) -> Collected | None:
     """Unseal and verify what came from a host; None if nothing came. A refusal is kept in the answer, not raised."""
     plan = run.plan(host)
@@ -105,8 +115,7 @@ def take_in(run: Run, host: str) -> Collected | None:
         return None
     folder = run.host(host) / "run"
     try:
-        if not folder.exists():
-            unseal(run.incoming(host), folder)
+        _unsealed(run.incoming(host), folder)
         if not (folder / "result.json").exists():
             return unfinished(folder, plan)
         return collect(folder, run.host(host) / "plan.json")

@@ -27,6 +27,8 @@ def variable(doc: str, default: Any = dataclasses.MISSING, factory: Any = datacl
 class Site:
     """One host's variables, without their prefix gpuburn_."""
 
+    # variable() makes a dataclass field with its documentation; nothing is shared between instances.
+    # ruff: noqa: RUF009
     profiles: list[str] = variable("what the host is to be good for: training, inference or both", factory=list)
     level: Level = variable("how long and how large: smoke, quick, standard, soak", "standard")
     steps: list[str] = variable("only these steps, at a level that cannot accept; empty: all", factory=list)

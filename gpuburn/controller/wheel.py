@@ -15,6 +15,7 @@ from gpuburn.strict import Refused
 
 ROOT = Path(__file__).parents[2]
 EPOCH = "1767225600"  # 2026-01-01: file times inside the wheel, so that one tree gives one digest
+ALONG = ("pyproject.toml", "README.md", "LICENSE")
 PARTS = ("*.py", "*.yml", "*.json", "*.j2")
 
 
@@ -22,7 +23,8 @@ def tree(root: Path = ROOT) -> str:
     """The digest of everything that goes into the wheel."""
     names = sorted(path for part in PARTS for path in (root / "gpuburn").rglob(part))
     digests = [f"{path.relative_to(root)} {strict.digest(path.read_bytes())}" for path in names]
-    return strict.digest("\n".join([*digests, (root / "pyproject.toml").read_text()]).encode())
+    texts = [(root / name).read_text() for name in ALONG]
+    return strict.digest("\n".join([*digests, *texts]).encode())
 
 
 def build(cache: Path, root: Path = ROOT) -> dict[str, object]:
@@ -45,7 +47,7 @@ def build(cache: Path, root: Path = ROOT) -> dict[str, object]:
 
 def _copy(root: Path, to: Path) -> None:
     shutil.copytree(root / "gpuburn", to / "gpuburn", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ALONG:
         shutil.copy(root / name, to / name)
 
 

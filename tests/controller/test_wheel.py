@@ -39,7 +39,7 @@ def test_a_file_under_another_name_is_another_tree(root: Path) -> None:
 
 def test_what_does_not_go_in_changes_nothing(root: Path) -> None:
     before = wheel.tree(root)
-    (root / "README.md").write_text("more")
+    (root / "README.zh.md").write_text("more")
     (root / "gpuburn" / "__pycache__").mkdir()
     (root / "gpuburn" / "__pycache__" / "a.pyc").write_bytes(b"\0")
     assert wheel.tree(root) == before

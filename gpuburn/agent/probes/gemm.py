@@ -25,8 +25,8 @@ BITS = {"bfloat16": "int16", "float16": "int16", "float32": "int32", "float64": 
 def gemm(device: Device, size: int = 8192, dtype: str = "bfloat16", seconds: float = 600.0) -> Iterator[Taken]:
     """Sustained matrix multiplication, the heaviest steady load that a GPU meets.
 
-    Operands are N(0, 1) from the shared seed (zeros would switch few bits and draw little power). The same product on the
-    same device has the same bits (shared/research, stress.md 1.2 and 7), so a difference is corruption.
+    Operands are N(0, 1) from the shared seed (zeros would switch few bits and draw little power). The same product on
+    the same device has the same bits (cuBLAS, "Results reproducibility"), so a difference is corruption.
 
     Exercises: tensor cores, caches, memory reads, power delivery, cooling.
     Does not exercise: NVLink, PCIe, memory capacity.

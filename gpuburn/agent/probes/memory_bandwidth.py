@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 def memory_bandwidth(device: Device, mib: int = 4096, seconds: float = 30.0) -> Iterator[Taken]:
     """Stream three large arrays through the device.
 
-    Triad is used and not copy: a contiguous copy_ is a cudaMemcpy and reads 10 to 20 % lower (gpu_reference.yaml, mem_bw).
+    Triad is used and not copy: a contiguous copy_ is a cudaMemcpy, which reads 10 to 20 % lower than a kernel
+    (BabelStream against nvbandwidth's device-local copy on A100 and H100).
     Small integers make the sum exact, so that every element can be checked.
 
     Exercises: memory bandwidth, the memory clock.
