@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from gpuburn import evidence
+from gpuburn.measurement import Reading
 from gpuburn.outcome import GuardTrip
 from gpuburn.plan import HOST, Guard
+from gpuburn.strict import Refused
 
 GIB = 2**30
+CHUNK = 2**20  # bytes of the sampler's file that are read at one look
+SAMPLED = ("temperature", "memory_available")
 
 
 class Watch:
@@ -34,17 +39,30 @@ class Watch:
         yield "disk_free", HOST, disk.f_bavail * disk.f_frsize / GIB
 
     def _sampled(self) -> Iterator[tuple[str, str, float]]:
-        """New whole lines of the sampler. It is checked strictly when the step ends; here only numbers matter."""
-        if not self._telemetry.exists():
-            return
-        with self._telemetry.open("rb") as file:
+        """New whole lines of the sampler. Judged strictly when the step ends; what is odd is passed over here."""
+        for text in self._lines():
+            try:
+                taken = evidence.parse(text + b"\n", self._telemetry.name)
+            except Refused:
+                continue
+            for one in taken:
+                if isinstance(one, Reading) and one.metric in SAMPLED:
+                    yield one.metric, one.subject, one.value
+
+    def _lines(self) -> list[bytes]:
+        """A pipe in the file's place would hold us, and a link lead us elsewhere: only a regular file is read."""
+        try:
+            descriptor = os.open(self._telemetry, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+        except OSError:
+            return []
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return []
             file.seek(self._offset)
-            whole, newline, _ = file.read(2**20).rpartition(b"\n")
-        self._offset += len(whole) + len(newline)
-        for text in whole.splitlines():
-            reading = json.loads(text).get("reading", {})
-            if reading.get("metric") in ("temperature", "memory_available"):
-                yield reading["metric"], reading["subject"], float(reading["value"])
+            data = file.read(CHUNK)
+        whole, newline, _ = data.rpartition(b"\n")
+        self._offset += len(whole) + len(newline) if newline or len(data) < CHUNK else len(data)
+        return whole.split(b"\n")
 
 
 def _within(guard: Guard, value: float) -> bool:

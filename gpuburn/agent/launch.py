@@ -7,20 +7,28 @@ import pwd
 import signal
 import subprocess
 import sys
+import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from gpuburn import strict
 from gpuburn.agent import processes
 from gpuburn.agent.cgroup import Group
 from gpuburn.agent.host import torchrun
 from gpuburn.agent.lifeline import tie
-from gpuburn.agent.worker import Assignment
+from gpuburn.agent.room import tail
+from gpuburn.agent.worker import Assignment, Failure
 from gpuburn.outcome import Status, SubjectOutcome
 from gpuburn.plan import HOST, Plan, Step
 
 PATIENCE = 10.0  # seconds from SIGTERM to SIGKILL, and from SIGKILL to "unkillable"
+BLIND = 15.0  # seconds without a line of the sampler, which writes one a second
+WHY = 1000  # characters
 WORKER = "gpuburn.agent.worker"
+# Variables that change speed or bits. Others are left out of the outcome, for some hold secrets.
+SHAPING = ("CUBLAS_", "CUDA_", "GLOO_", "MKL_", "NCCL_", "NVIDIA_", "OMP_", "PYTORCH_", "TORCH_", "UCX_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +68,7 @@ class Processes:
         self.workers: dict[str, subprocess.Popen[bytes]] = {}
         self.sampler: subprocess.Popen[bytes] | None = None
         self._seen: list[processes.Process] = []
+        self._size, self._grown = 0, time.monotonic()
 
     def start(self) -> None:
         """Write the assignment and start sampler and workers; they wait for each other where the scope says so."""
@@ -70,11 +79,17 @@ class Processes:
             step.probe, step.scope, step.params, self.plan.devices, self.plan.seed, step.threads, step.timeout, step.env
         )
         (folder / "assignment.json").write_bytes(strict.encode(assignment))
-        for path in (folder, folder / "log", folder / "scratch"):
-            self.account.give(path)
-        self.sampler = self._spawn("sampler", [sys.executable, "-m", "gpuburn.agent.telemetry", str(folder)])
-        for name, command in self._commands().items():
-            self.workers[name] = self._spawn(name, command)
+        commands = self._commands()
+        with ExitStack() as stack:
+            # All logs are opened before the folder is given away, so that no worker can put a link in their place.
+            logs = {name: stack.enter_context(self._log_file(name).open("xb")) for name in ("sampler", *commands)}
+            for path in (folder, folder / "log", folder / "scratch"):
+                self.account.give(path)
+            telemetry = [sys.executable, "-m", "gpuburn.agent.telemetry", str(folder)]
+            self.sampler = self._spawn(telemetry, logs["sampler"])
+            for name, command in commands.items():
+                self.workers[name] = self._spawn(command, logs[name])
+        self._grown = time.monotonic()
 
     def _commands(self) -> dict[str, list[str]]:
         if self.step.scope == "device":
@@ -84,12 +99,22 @@ class Processes:
             return {"ranks": torchrun(WORKER, [str(self.folder)], world, self.folder / "log")}
         return {HOST: [sys.executable, "-m", WORKER, str(self.folder), HOST]}
 
-    def _spawn(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
+    @property
+    def environment(self) -> dict[str, str]:
+        """What shapes the numbers in a worker's environment, as it was given to them."""
+        given = self._given()
+        return {name: given[name] for name in sorted(given) if name in self.step.env or name.startswith(SHAPING)}
+
+    def _given(self) -> dict[str, str]:
         threads = {"OMP_NUM_THREADS": str(self.step.threads)} if self.step.threads else {}
         home = {"HOME": self.account.home} if self.account.uid is not None else {}
         fixed = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "PYTHONUNBUFFERED": "1"}
-        env = {**os.environ, **fixed, **threads, **home, **self.step.env}
+        given = {**os.environ, **fixed, **threads, **home, **self.step.env}
+        if self.step.scope == "ranks" and len(self.plan.devices) > 1:
+            given.setdefault("OMP_NUM_THREADS", "1")  # torchrun would do it, and tell nobody
+        return given
 
+    def _spawn(self, command: list[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
         supervisor = os.getpid()
 
         def enter() -> None:
@@ -97,26 +122,31 @@ class Processes:
             self.account.assume()
             tie(supervisor)  # after the change of user, which would undo it
 
-        with (self.folder / "log" / f"{name}.log").open("wb") as log:
-            # preexec_fn is safe here, for the supervisor has one thread; the group is joined before the user changes.
-            return subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=self.folder, env=env,
-                start_new_session=True, preexec_fn=enter,
-            )  # fmt: skip
+        # preexec_fn is safe here, for the supervisor has one thread; the group is joined before the user changes.
+        return subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=self.folder, env=self._given(),
+            start_new_session=True, preexec_fn=enter,
+        )  # fmt: skip
 
     def advance(self) -> bool:
         """Say go once all that still run are ready. Returns whether every worker has ended."""
         running = [name for name, one in self.workers.items() if one.poll() is None]
         go = self.folder / "go"
-        waiting = self.step.scope == "device" and running and not go.exists()
+        waiting = self.step.scope == "device" and running and not os.path.lexists(go)
         if waiting and all((self.folder / f"ready.{name}").exists() for name in running):
-            go.touch()
+            os.close(os.open(go, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644))
         return not running
 
     def blind(self) -> str:
-        """Why the sampler no longer sees; "" while it runs."""
+        """Why the sampler no longer sees; "" while it runs and writes."""
         status = self.sampler.poll() if self.sampler else None
-        return "" if status is None else f"the sampler ended by itself with status {status}: {self._log('sampler')}"
+        if status is not None:
+            return f"the sampler ended by itself with status {status}: {self._log('sampler')}"
+        size, now = _size(self.folder / "telemetry.jsonl"), time.monotonic()
+        if size != self._size:
+            self._size, self._grown = size, now
+        silent = self.sampler is not None and now - self._grown > BLIND
+        return f"the sampler is blind: it has written nothing for {BLIND:g} s" if silent else ""
 
     def stop_sampler(self) -> None:
         if self.sampler and self.sampler.poll() is None:
@@ -124,7 +154,8 @@ class Processes:
             try:
                 self.sampler.wait(PATIENCE)
             except subprocess.TimeoutExpired:
-                self.sampler.kill()  # it hangs in a driver; what it wrote is kept
+                self.sampler.kill()  # it hangs in a driver, perhaps for good; what it wrote is kept
+                processes.wait_gone(processes.tree([self.sampler.pid]), PATIENCE, self.sampler.poll)
 
     def end(self) -> list[int]:
         """End all that still run: SIGTERM, SIGKILL. Returns the pids that survived both."""
@@ -139,7 +170,9 @@ class Processes:
         return [pid for pid, _ in left]
 
     def close(self) -> None:
-        """Leave nothing behind: the sampler, stray children, the group itself."""
+        """Leave nothing behind: workers after an error of ours, the sampler, stray children, the group itself."""
+        if any(one.poll() is None for one in self.workers.values()):
+            self.end()
         self.stop_sampler()
         if self.group.pids():
             self.group.kill()
@@ -160,7 +193,7 @@ class Processes:
             said = errors.get(str(index) if self.step.scope == "ranks" else subject)
             if said:
                 together = cut if cut and self.step.scope == "ranks" else Status.ERRORED
-                found.append(SubjectOutcome(subject, together, said[1]))
+                found.append(SubjectOutcome(subject, together, said.why[:WHY]))
             elif worker.returncode == 0:
                 found.append(SubjectOutcome(subject, Status.COMPLETED))
             elif cut:
@@ -169,28 +202,41 @@ class Processes:
                 found.append(SubjectOutcome(subject, Status.ERRORED, self._cause(errors, subject, worker)))
         return found
 
-    def _cause(self, errors: dict[str, tuple[float, str]], subject: str, worker: subprocess.Popen[bytes]) -> str:
+    def _cause(self, errors: dict[str, Failure], subject: str, worker: subprocess.Popen[bytes]) -> str:
         """The first failure by its own clock, or what the process's end tells: the others usually die of its death."""
         if self.step.scope == "ranks" and errors:
-            rank = min(errors, key=lambda who: errors[who][0])
-            return f"ended after {self.plan.device_names()[int(rank)]} failed: {errors[rank][1]}"
+            rank = min(errors, key=lambda who: errors[who].at)
+            return f"ended after {self.plan.device_names()[int(rank)]} failed: {errors[rank].why[:WHY]}"
         name = "ranks" if self.step.scope == "ranks" else subject
         status = worker.returncode
         how = f"signal {-status}" if status and status < 0 else f"exit status {status}"
         return f"ended with {how}: {self._log(name)}"
 
-    def _errors(self) -> dict[str, tuple[float, str]]:
+    def _errors(self) -> dict[str, Failure]:
         """What workers wrote of their own failure; such a file is as little trusted as any other of theirs."""
+        names = self.plan.device_names() if self.step.scope != "host" else [HOST]
+        allowed = [str(rank) for rank in range(len(names))] if self.step.scope == "ranks" else names
         found = {}
-        for path in self.folder.glob("error.*.json"):
-            document = strict.loads(strict.load_file(path), path.name)
-            found[path.name.split(".")[1]] = (float(document["at"]), str(document["why"])[:1000])
+        for path in sorted(self.folder.glob("error.*.json")):
+            who = path.name[len("error.") : -len(".json")]
+            strict.known(who, allowed, path.name)
+            found[who] = strict.build(Failure, strict.loads(strict.load_file(path), path.name), path.name)
         return found
 
+    def _log_file(self, name: str) -> Path:
+        return self.folder / "log" / f"{name}.log"
+
     def _log(self, name: str) -> str:
-        path = self.folder / "log" / f"{name}.log"
-        text = path.read_bytes()[-2000:].decode("utf-8", "replace") if path.exists() else ""
+        path = self._log_file(name)
+        text = tail(path, 2000).decode("utf-8", "replace") if path.is_file() else ""
         return " ".join(text.split())[-300:] or "it said nothing"
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.lstat().st_size
+    except OSError:
+        return 0
 
 
 def overall(subjects: list[SubjectOutcome]) -> tuple[Status, str]:

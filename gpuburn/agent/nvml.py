@@ -5,8 +5,7 @@ Reads only; changes nothing on a device. A library or a driver that is not there
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from gpuburn.agent.hardware import clean
 
 Value = str | float
+Question = Callable[[Any, Any], Value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,37 +34,56 @@ class Seen:
     absent: str = ""
 
 
-def look() -> Seen:
-    """Ask NVML once, and leave it closed."""
-    try:
-        import pynvml
-    except ImportError as error:
-        return Seen(absent=clean(f"no NVML binding: {error}"))
-    try:
-        with _open(pynvml):
+class Nvml:
+    """The library, opened at the first look and kept open: opening it takes longer than all its answers."""
+
+    def __init__(self) -> None:
+        self._binding: ModuleType | None = None
+
+    def __enter__(self) -> Nvml:
+        return self
+
+    def __exit__(self, *failed: object) -> None:
+        self.close()
+
+    def look(self, names: Iterable[str] = ()) -> Seen:
+        """Ask for these values of every GPU (none named: for all). After a failure the next look opens it anew."""
+        try:
+            import pynvml
+        except ImportError as error:
+            return Seen(absent=clean(f"no NVML binding: {error}"))
+        asked = {name: QUESTIONS[name] for name in names or QUESTIONS}
+        try:
+            if self._binding is None:
+                pynvml.nvmlInit()
+                self._binding = pynvml
             driver, _ = _asked(pynvml, pynvml.nvmlSystemGetDriverVersion)
-            gpus = [_gpu(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount())]
+            gpus = [_gpu(pynvml, index, asked) for index in range(pynvml.nvmlDeviceGetCount())]
             return Seen(gpus, str(driver or ""))
-    except pynvml.NVMLError as error:
-        return Seen(absent=_why(error))
+        except pynvml.NVMLError as error:
+            self.close()
+            return Seen(absent=_why(error))
+
+    def close(self) -> None:
+        """Leave the library, if it was opened; one that refuses to be left is left all the same."""
+        binding, self._binding = self._binding, None
+        if binding is not None:
+            _asked(binding, binding.nvmlShutdown)
 
 
-@contextmanager
-def _open(pynvml: ModuleType) -> Iterator[None]:
-    pynvml.nvmlInit()
-    try:
-        yield
-    finally:
-        pynvml.nvmlShutdown()
+def look() -> Seen:
+    """Ask NVML for everything once, and leave it closed."""
+    with Nvml() as library:
+        return library.look()
 
 
-def _gpu(pynvml: ModuleType, index: int) -> Gpu:
+def _gpu(pynvml: ModuleType, index: int, asked: dict[str, Question]) -> Gpu:
     handle, why = _asked(pynvml, pynvml.nvmlDeviceGetHandleByIndex, index)
     if handle is None:
-        return Gpu(index, {}, dict.fromkeys(QUESTIONS, why))
+        return Gpu(index, {}, dict.fromkeys(asked, why))
     values: dict[str, Value] = {}
     missing: dict[str, str] = {}
-    for name, question in QUESTIONS.items():
+    for name, question in asked.items():
         value, why = _asked(pynvml, question, pynvml, handle)
         if value is None or value == "":
             missing[name] = why or "empty"
@@ -99,7 +118,7 @@ def _temperature(nvml: Any, handle: Any) -> float:
 
 
 # name: question. Text is cleaned; memory in GiB, temperature in C, power in W, sm_clock in MHz.
-QUESTIONS: dict[str, Callable[[Any, Any], Value]] = {
+QUESTIONS: dict[str, Question] = {
     "uuid": lambda nvml, handle: clean(nvml.nvmlDeviceGetUUID(handle)),
     "serial": lambda nvml, handle: clean(nvml.nvmlDeviceGetSerial(handle)),
     "name": lambda nvml, handle: clean(nvml.nvmlDeviceGetName(handle)),

@@ -11,6 +11,7 @@ import importlib.metadata
 import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -19,12 +20,12 @@ from types import FrameType
 from typing import Literal
 
 from gpuburn import __version__, plan as plans, result as results, run_folder, strict
-from gpuburn.agent import hardware, state
+from gpuburn.agent import hardware, kernel_log, state
 from gpuburn.agent.kernel_log import KernelLog
 from gpuburn.agent.launch import Account
 from gpuburn.agent.seal import seal
 from gpuburn.agent.state import State
-from gpuburn.agent.step import carry_out, save
+from gpuburn.agent.step import carry_out, measured, save
 from gpuburn.identity import Event
 from gpuburn.outcome import Outcome, Status, SubjectOutcome
 from gpuburn.plan import Plan, Step, subjects
@@ -42,15 +43,17 @@ class Run:
         self.folder = folder
         self.plan = plans.decode((folder / "plan.json").read_bytes())
         self.account = Account.named(self.plan.worker)
-        self.kernel_log = KernelLog()
         earlier = state.load(folder)
         if earlier and earlier.run != self.plan.run:
             raise Refused(f"{folder}: holds run {earlier.run}, not {self.plan.run}")
-        now = time.time()
+        now, boot = time.time(), hardware.look().boot_id
+        self.kernel_log = KernelLog(after=_read_so_far(earlier, boot))
         self.state = State(
             self.plan.run, os.getpid(), started=earlier.started if earlier else now, expected=self.plan.expected(),
             of=len(self.plan.steps), deadline=self.plan.deadline, attempts=earlier.attempts if earlier else {},
+            boot=boot, kernel_log=self.kernel_log.last,
         )  # fmt: skip
+        self._rebooted = bool(earlier and earlier.boot != boot)
         self._signal = ""
         self._beat = 0.0
 
@@ -60,9 +63,12 @@ class Run:
         signal.signal(signal.SIGINT, self._on_signal)
         for left in self.folder.rglob(".*.tmp"):
             left.unlink()  # an earlier process was cut short while it wrote
-        self._log(run_folder.BOOT, hardware.look().boot_id)
+        self._log(run_folder.BOOT, self.state.boot)
         if self.kernel_log.why:
             self._log(run_folder.KERNEL_LOG_LOST, self.kernel_log.why)
+        elif self._rebooted:
+            self._log(kernel_log.OVERRUN, "the host booted in between; what its kernel said last is not known")
+        self._note()
         self._look()
         for number, step in enumerate(self.plan.steps, 1):
             if not (self._step_folder(step) / "outcome.json").exists() and not self.stopped():
@@ -98,14 +104,17 @@ class Run:
             return
         try:
             outcome = carry_out(self.plan, step, folder, self.account, attempt, self.stopped, self._tick)
-        except OSError as error:
+        except (OSError, subprocess.SubprocessError) as error:
             # A full disk or a missing account ends this step, not the run.
             outcome = _errored(self.plan, step, attempt, f"could not be carried out: {error}")
+            outcome = measured(self.plan, step, folder, outcome)
         save(folder, outcome)
 
     def _tick(self) -> None:
-        for event in self.kernel_log.events():
-            self._log(event.code, event.text, event.about)
+        events = list(self.kernel_log.events())
+        if events:
+            self._append(events)
+            self._note()
         if time.monotonic() - self._beat > HEARTBEAT:
             self._beat = time.monotonic()
             self._note()
@@ -137,17 +146,28 @@ class Run:
         seal(self.folder)
 
     def _log(self, code: str, text: str, about: str = "host") -> None:
+        self._append([Event(code, time.time(), about, text)])
+
+    def _append(self, events: list[Event]) -> None:
         with (self.folder / "events.jsonl").open("ab") as file:
-            file.write(strict.line(Event(code, time.time(), about, text)))
+            file.write(b"".join(strict.line(event) for event in events))
             file.flush()
             os.fsync(file.fileno())
 
     def _note(self, **changed: object) -> None:
-        self.state = dataclasses.replace(self.state, updated=time.time(), **changed)  # type: ignore[arg-type]
+        changed = {"updated": time.time(), "kernel_log": self.kernel_log.last, **changed}
+        self.state = dataclasses.replace(self.state, **changed)  # type: ignore[arg-type]
         state.save(self.folder, self.state)
 
     def _step_folder(self, step: Step) -> Path:
         return self.folder / "steps" / step.name
+
+
+def _read_so_far(earlier: State | None, boot: str) -> int:
+    """The kernel log's record after which to go on: what was said while no supervisor listened counts too."""
+    if earlier is None:
+        return kernel_log.NOW
+    return earlier.kernel_log if earlier.boot == boot else kernel_log.FIRST
 
 
 def versions() -> dict[str, str]:

@@ -11,6 +11,7 @@ from gpuburn.measurement import Reading
 
 KIB_PER_GIB = 2**20
 GPU = ("temperature", "power", "sm_clock")
+ASKED = ("uuid", "pci", *GPU)
 
 
 def host(proc: Path = Path("/proc")) -> Iterator[Reading]:
@@ -21,9 +22,9 @@ def host(proc: Path = Path("/proc")) -> Iterator[Reading]:
             yield Reading("memory_available", int(line.split()[1]) / KIB_PER_GIB, subject="host")
 
 
-def gpus(planned: list[plan.Device]) -> Iterator[Reading]:
+def gpus(planned: list[plan.Device], library: nvml.Nvml) -> Iterator[Reading]:
     """Sensors of the planned GPUs, found by UUID or PCI address; what NVML does not tell is not read."""
-    seen = nvml.look().gpus if planned else []
+    seen = library.look(ASKED).gpus if planned else []
     for device in planned:
         for gpu in seen:
             if _is(device, gpu):

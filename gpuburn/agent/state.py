@@ -7,12 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpuburn import strict
+from gpuburn.agent.kernel_log import NOW
 from gpuburn.strict import Refused
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Times are unix seconds; expected is the seconds that the whole plan should take. attempts: per step, from 1."""
+    """Times are unix seconds; expected is the seconds that the whole plan should take. attempts: per step, from 1.
+
+    boot: the id of the boot that the supervisor runs in. kernel_log: the last record that it read there.
+    """
 
     run: str
     pid: int
@@ -27,6 +31,8 @@ class State:
     deadline: float = 0.0
     updated: float = 0.0
     attempts: dict[str, int] = field(default_factory=dict)
+    boot: str = ""
+    kernel_log: int = NOW
 
 
 def write(path: Path, data: bytes, mode: int = 0o644) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 
 from gpuburn import evidence, plan, strict
-from gpuburn.agent import sensors
+from gpuburn.agent import nvml, sensors
 from gpuburn.agent.lifeline import die_with_parent
 from gpuburn.agent.worker import Assignment
 from gpuburn.measurement import Reading
@@ -31,14 +31,14 @@ def _stop(number: int, frame: FrameType | None) -> None:
     raise Stop
 
 
-def passes(devices: list[plan.Device], since: float) -> Iterator[list[Reading]]:
+def passes(devices: list[plan.Device], since: float, library: nvml.Nvml) -> Iterator[list[Reading]]:
     """One list of readings per pass; each tells how long the sampler had been blind."""
     last = since
     planned = [one for one in devices if one.kind == "cuda"]
     while True:
         now = time.time()
         seen = [Reading("samples", 1.0, subject="host"), Reading("gap", max(0.0, now - last), subject="host")]
-        seen += [*sensors.host(), *sensors.gpus(planned)]
+        seen += [*sensors.host(), *sensors.gpus(planned, library)]
         last = now
         yield [dataclasses.replace(reading, at=now) for reading in seen]
 
@@ -49,9 +49,9 @@ def main() -> None:
     die_with_parent()
     signal.signal(signal.SIGTERM, _stop)
     assignment = strict.build(Assignment, json.loads((folder / "assignment.json").read_bytes()), "assignment.json")
-    with (folder / "telemetry.jsonl").open("ab") as out:
+    with (folder / "telemetry.jsonl").open("ab") as out, nvml.Nvml() as library:
         try:
-            for seen in passes(assignment.devices, time.time()):
+            for seen in passes(assignment.devices, time.time(), library):
                 out.write(b"".join(evidence.dump(reading) for reading in seen))
                 out.flush()
                 time.sleep(max(0.0, PERIOD - (time.time() - seen[0].at)))

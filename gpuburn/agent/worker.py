@@ -36,6 +36,15 @@ class Assignment:
     env: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What a worker leaves in error.<who>.json when its probe raised: the moment, the cause, where it happened."""
+
+    at: float
+    why: str
+    trace: str = ""
+
+
 def start_together(folder: Path, name: str, timeout: float) -> None:
     """Report ready, and wait until the supervisor says go: all devices work at the same time."""
     (folder / f"ready.{name}").touch()
@@ -89,6 +98,11 @@ def _work(assignment: Assignment, folder: Path, name: str) -> None:
         dist.destroy_process_group()
 
 
+def _printable(text: str) -> str:
+    """Without what strict JSON does not carry: NUL and lone surrogates."""
+    return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
+
+
 def main() -> None:
     """worker FOLDER [DEVICE]: FOLDER holds assignment.json. Leaves error.<who>.json if the probe raised."""
     folder, name = Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "host"
@@ -99,8 +113,9 @@ def main() -> None:
     except BaseException as error:
         # The step's border: whatever ended the probe is recorded with its moment, then ends the process.
         who = os.environ.get("RANK", name)
-        why, trace = f"{type(error).__name__}: {error}"[:1000], traceback.format_exc()[-4000:]
-        said = {"at": time.time(), "why": why, "trace": trace}
+        why = _printable(f"{type(error).__name__}: {error}")[:1000]
+        trace = _printable(traceback.format_exc())[-4000:]
+        said = Failure(time.time(), why, trace)
         (folder / f"error.{who}.json").write_bytes(strict.line(said))
         raise
 
