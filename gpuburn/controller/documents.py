@@ -1,0 +1,91 @@
+"""The parts of docs/ that are made from declarations and data, as text. Tests compare and rewrite the files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from gpuburn import limit as limits
+from gpuburn.controller import site
+from gpuburn.limit import When
+from gpuburn.measurement import Metric, Observed
+from gpuburn.probe import Probe, discover
+from gpuburn.telemetry import TELEMETRY
+
+BEGIN, END = "<!-- generated: {} -->", "<!-- end of {} -->"
+BY_COMMAND_LINE = {"gpuburn_run", "gpuburn_reports_dir", "gpuburn_wait"}  # the callback reads these before any host
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A Markdown table; a bar inside a cell stays a bar."""
+    head = list(head)
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+
+
+def variables() -> str:
+    """Every variable of a site with its default and meaning."""
+    rows = []
+    for name, default, doc in site.document():
+        how = " (only with `-e`)" if name in BY_COMMAND_LINE else ""
+        rows.append((f"`{name}`", f"`{default}`", f"{doc}{how}"))
+    return table(("variable", "default", "meaning"), rows)
+
+
+def promises() -> str:
+    """Every metric and fact of every probe and of the sampler, as declared."""
+    rows = [
+        _promise(probe, name, one)
+        for probe in [*sorted(discover().values(), key=lambda one: one.name), TELEMETRY]
+        for name, one in probe.promises.items()
+    ]
+    return table(("quantity", "scope", "revision", "unit", "reduced by", "what it is"), rows)
+
+
+def _promise(probe: Probe, name: str, one: Metric | Observed) -> tuple[str, ...]:
+    scope = one.per or probe.scope
+    unit, how = (one.unit, one.reduce) if isinstance(one, Metric) else ("fact", "")
+    where = f"; at each {', '.join(sorted(one.at))}" if one.at else ""
+    kinds = "" if "rehearsal" in one.kinds else "; not in a rehearsal"
+    return f"`{probe.name}.{name}`", scope, str(probe.revision), unit, how, f"{one.doc}{where}{kinds}"
+
+
+def demands() -> str:
+    """The limits that are judged."""
+    judged = [one for one in limits.load() if not one.informational]
+    rows = [(f"`{one.about}`", str(one), when(one.when), one.because) for one in judged]
+    return table(("quantity", "demanded", "when", "because"), rows)
+
+
+def recorded() -> str:
+    """The quantities that are recorded and not judged, with why; one row for each reason that some share."""
+    shared: dict[tuple[str, str, str], list[str]] = {}
+    for one in limits.load():
+        if one.informational:
+            key = (when(one.when), "yes" if one.uncalibrated else "", one.informational)
+            shared.setdefault(key, []).append(f"`{one.about}`")
+    rows = [(", ".join(names), *key) for key, names in shared.items()]
+    return table(("quantities", "when", "uncalibrated", "why there is no limit"), rows)
+
+
+def when(one: When) -> str:
+    """In which runs a limit applies, for a person."""
+    parts = [" or ".join(many) for many in (one.kinds, one.levels, one.profiles, one.environments, one.steps) if many]
+    return "; ".join([*parts, *([str(one.point)] if one.point.items else [])]) or "always"
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "variables": variables,
+    "promises": promises,
+    "demands": demands,
+    "recorded": recorded,
+}
+
+
+def filled(text: str) -> str:
+    """A document with every generated part made anew between its markers; all else stays."""
+    for name, make in PARTS.items():
+        begin, end = BEGIN.format(name), END.format(name)
+        head, found, rest = text.partition(begin)
+        if found:
+            text = f"{head}{begin}\n\n{make()}\n\n{end}{rest.partition(end)[2]}"
+    return text
