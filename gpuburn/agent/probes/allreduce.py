@@ -21,7 +21,8 @@ MODULUS = 61  # elements are below 61 * world: sums stay exact in float32 for an
     scope="ranks",
     busbw=Metric("GB/s", doc="bus bandwidth: 2(n-1)/n of size over the slowest rank's time (nccl-tests PERFORMANCE.md)",
                  at={"mib": "sizes_mib"}),
-    wrong=Metric("count", "sum", doc="elements of the sum that are not the exact integer", at={"mib": "sizes_mib"}),
+    wrong=Metric("count", "sum", doc="elements of the sum whose bits are not the exact integer's",
+                 at={"mib": "sizes_mib"}),
     work=("iterations", "bytes"),
     smoke={"sizes_mib": [1], "seconds": 0.0},
 )  # fmt: skip
@@ -40,8 +41,8 @@ def allreduce(device: Device, sizes_mib: list[int] = [1024], seconds: float = 60
     for mib in sizes_mib:
         point = Point.of(mib=mib)
         index = torch.arange(mib * 2**20 // 4, device=device.torch) % MODULUS
-        expected = (index * n + n * (n - 1) // 2).to(torch.float32)
-        x = torch.empty_like(expected)
+        expected = (index * n + n * (n - 1) // 2).to(torch.float32).view(torch.int32)
+        x = torch.empty_like(expected, dtype=torch.float32)
         unsaid, begun = 0.0, time.monotonic()
         rounds, wrong = 0, 0
         while True:
@@ -50,7 +51,7 @@ def allreduce(device: Device, sizes_mib: list[int] = [1024], seconds: float = 60
             elapsed = device.timed(partial(dist.all_reduce, x))
             # All ranks hear the same two times, so they agree on the last round; else one would wait for ever.
             slowest, over = _slowest([elapsed, time.monotonic() - begun], device)
-            wrong += int((x != expected).sum().item())
+            wrong += int((x.view(torch.int32) != expected).sum().item())
             unsaid, rounds = unsaid + slowest, rounds + 1
             if unsaid >= REPORTED or over >= share:
                 yield Reading("busbw", rounds * factor * x.nbytes / unsaid / 1e9, point)

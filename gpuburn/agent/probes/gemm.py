@@ -1,4 +1,4 @@
-"""Sustained matrix products with every output compared bit by bit."""
+"""Sustained matrix products; after each reading, one a second, the last output is compared bit by bit."""
 
 from __future__ import annotations
 

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 @probe(
     scope="device",
     triad=Metric("GB/s", doc="a = b + s c: two reads and one write over the device's own time (STREAM's triad)"),
-    wrong=Metric("count", "sum", doc="elements of a that are not b + s c, which is exact for these values"),
+    wrong=Metric(
+        "count", "sum", doc="elements of a whose bits are not those of b + s c, which is exact for these values"
+    ),
     work=("iterations", "bytes"),
     smoke={"mib": 1, "seconds": 0.0},
 )
@@ -32,9 +34,12 @@ def memory_bandwidth(device: Device, mib: int = 4096, seconds: float = 30.0) -> 
     import torch
 
     count = mib * 2**20 // 4
-    b = torch.randint(0, 1024, (count,), device=device.torch, generator=_generator(device)).to(torch.float32)
+    whole = torch.randint(0, 1024, (count,), device=device.torch, generator=_generator(device), dtype=torch.int32)
+    b = whole.to(torch.float32)
     c = torch.flip(b, (0,))
     a = torch.empty_like(b)
+    expected = torch.flip(whole, (0,)).mul_(3).add_(whole).to(torch.float32).view(torch.int32)
+    del whole
 
     def triad() -> object:
         return torch.add(b, c, alpha=3.0, out=a)
@@ -43,7 +48,7 @@ def memory_bandwidth(device: Device, mib: int = 4096, seconds: float = 30.0) -> 
     for _ in device.until(seconds):
         elapsed = device.timed(triad, rounds)
         yield Reading("triad", rounds * 3 * a.nbytes / elapsed / 1e9)
-        yield Reading("wrong", float((a - b != 3.0 * c).sum().item()))
+        yield Reading("wrong", float((a.view(torch.int32) != expected).sum().item()))
         yield Work(iterations=rounds, bytes=rounds * 3 * a.nbytes)
 
 

@@ -11,6 +11,7 @@ from gpuburn import evidence
 from gpuburn.agent.device import Device
 from gpuburn.probe import Taken
 from tests.agent.training.alone import device, group
+from tests.agent.training.forked_ranks import SERVER
 
 WORLD = 3
 Cases = Callable[[Device], Iterable[tuple[str, Iterable[Taken]]]]
@@ -18,7 +19,8 @@ Cases = Callable[[Device], Iterable[tuple[str, Iterable[Taken]]]]
 
 def run(cases: Cases, folder: Path) -> dict[str, list[list[Taken]]]:
     """Per case, what each rank yielded. cases is a function of a test module: the ranks import it by name."""
-    processes.spawn(_rank, (cases, folder), WORLD)
+    # from the server that has imported torch already
+    processes.start_processes(_rank, (cases, folder), WORLD, start_method=SERVER.get_start_method())
     names = sorted({path.name.partition(".")[0] for path in folder.glob("*.*.jsonl")})
     return {
         name: [evidence.parse((folder / f"{name}.{rank}.jsonl").read_bytes(), name) for rank in range(WORLD)]

@@ -112,12 +112,75 @@ def whoami(run: Run, device: Any, **params: Any) -> Iterator[Any]:
     yield from run(device, **params)
 
 
+def chatter(run: Run, device: Any, **params: Any) -> Iterator[Any]:
+    """Print without end."""
+    while True:
+        print("x" * 2**20)
+        yield from ()
+
+
+def flood(run: Run, device: Any, **params: Any) -> Iterator[Any]:
+    """Write evidence without end, every line of it well-formed."""
+    yield from run(device, **params)
+    line = b'{"reading":{"at":1.0,"failed":"","metric":"late","point":{},"subject":"host","value":1.0}}\n'
+    with (device.folder.parent / f"readings.{device.name}.jsonl").open("ab", buffering=0) as file:
+        while True:
+            file.write(line * 10_000)
+
+
+def odd_error(run: Run, device: Any, **params: Any) -> Iterator[Any]:
+    """End well, and leave a failure that lacks its reason."""
+    yield from run(device, **params)
+    (device.folder.parent / f"error.{device.name}.json").write_text('{"at": 1.0}')
+
+
+def strange_error(run: Run, device: Any, **params: Any) -> Iterator[Any]:
+    """End well, and leave a failure of somebody who is not in the step."""
+    yield from run(device, **params)
+    (device.folder.parent / "error.99.json").write_text('{"at": 1.0, "why": "I am not here"}')
+
+
+def litter(run: Run, device: Any, **params: Any) -> Iterator[Any]:
+    """Leave a link, a pipe, a file of an odd name, and a link in the place of the scratch folder."""
+    yield from run(device, **params)
+    place = device.folder.parent
+    (place / "odd name\n").write_text("x")
+    (place / "link.jsonl").symlink_to("/etc/passwd")
+    os.mkfifo(place / "pipe.jsonl")
+    device.folder.rename(place / "moved")
+    device.folder.symlink_to("/")
+
+
+def impostor(run: Run, device: Any, **params: Any) -> Iterator[Any]:
+    """Put a pipe in the place of the sampler's file, which would hold whoever opens it."""
+    (device.folder.parent / "telemetry.jsonl").unlink(missing_ok=True)
+    os.mkfifo(device.folder.parent / "telemetry.jsonl")
+    yield from hang(run, device, **params)
+
+
 FAULTS = {one.__name__: one for one in (
     crash, segfault, hang, stubborn, orphan, silent, stranger, garbage, flip, consistently_wrong,
-    whoami,
+    whoami, chatter, flood, odd_error, strange_error, litter, impostor,
 )}  # fmt: skip
 
 
+def mute() -> None:
+    """Let the sampler hang in its third pass as in a driver that does not return, deaf to SIGTERM."""
+    from gpuburn.agent import sensors
+
+    honest, calls = sensors.host, [0]
+
+    def host() -> Iterator[Any]:
+        calls[0] += 1
+        if calls[0] > 2:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            time.sleep(3600)
+        return honest()
+
+    sensors.host = host
+
+
+SAMPLER = {"mute": mute}  # written telemetry:mute
 INSTALLED: set[str] = set()
 
 
@@ -128,11 +191,14 @@ def install(spec: str) -> None:
     INSTALLED.add(spec)
     import gpuburn.probe
 
+    probes = [one for one in spec.split(",") if not one.startswith("telemetry:")]
+    for one in set(spec.split(",")) - set(probes):
+        SAMPLER[one.partition(":")[2]]()
     original, done = gpuburn.probe.discover, set()
 
     def discover() -> dict[str, Any]:
         found = original()
-        for one in spec.split(","):
+        for one in probes:
             name, fault, *device = one.split(":")
             if one not in done:
                 done.add(one)
