@@ -55,11 +55,11 @@ class Watch:
             descriptor = os.open(self._telemetry, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
         except OSError:
             return []
-        with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                return []
-            file.seek(self._offset)
-            data = file.read(CHUNK)
+        try:
+            regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
+            data = os.pread(descriptor, CHUNK, self._offset) if regular else b""
+        finally:
+            os.close(descriptor)
         whole, newline, _ = data.rpartition(b"\n")
         self._offset += len(whole) + len(newline) if newline or len(data) < CHUNK else len(data)
         return whole.split(b"\n")
