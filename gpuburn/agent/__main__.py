@@ -30,7 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(stands.stop(known.folder))
             return 0
         return _probe(known.name, known.cpu, rest)
-    except (Refused, FileNotFoundError) as error:
+    except (Refused, FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as error:
         print(f"gpuburn-agent: {error}", file=sys.stderr)
         return 2
 
@@ -55,9 +55,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(folder: Path, detach: bool) -> int:
     from gpuburn.agent.run import run
+    from gpuburn.plan import decode
 
-    if detach and not _detached(folder):
-        return 0
+    if detach:
+        decode((folder / "plan.json").read_bytes())  # refused here and now, not in a log that nobody reads
+        if not _detached(folder):
+            return 0
     if not run(folder):
         print(f"gpuburn-agent: another process is carrying out {folder}", file=sys.stderr)
         return 1

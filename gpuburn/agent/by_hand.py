@@ -29,7 +29,13 @@ def parameters(words: list[str], probe: str) -> dict[str, Any]:
     for name, value in zip(words[::2], words[1::2]):
         if not name.startswith("--"):
             raise Refused(f"probe {probe}: {name!r} is no parameter; wanted is --param value")
-        found[name[2:].replace("-", "_")] = yaml.safe_load(value)
+        key = name[2:].replace("-", "_")
+        if key in found:
+            raise Refused(f"probe {probe}: {name} is given twice")
+        try:
+            found[key] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise Refused(f"probe {probe}: {name} {value!r} is no YAML: {' '.join(str(error).split())}") from None
     return found
 
 
