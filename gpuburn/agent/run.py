@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Literal
@@ -25,7 +26,7 @@ from gpuburn.agent.kernel_log import KernelLog
 from gpuburn.agent.launch import Account
 from gpuburn.agent.seal import seal
 from gpuburn.agent.state import State
-from gpuburn.agent.step import carry_out, measured, save
+from gpuburn.agent.step import carry_out, measured, save, tidy
 from gpuburn.identity import Event
 from gpuburn.outcome import Outcome, Status, SubjectOutcome
 from gpuburn.plan import Plan, Step, subjects
@@ -96,6 +97,7 @@ class Run:
         if folder.exists():  # an attempt that a crash or a reboot cut short is kept, but does not count
             kept = self.folder / "interrupted" / f"{step.name}-{attempt - 1}"
             kept.parent.mkdir(exist_ok=True)
+            tidy(folder, self.account)
             folder.rename(kept)
             self._log("step.interrupted", f"attempt {attempt - 1} of {step.name} was cut short")
         folder.mkdir(parents=True)
@@ -202,8 +204,13 @@ def locked(folder: Path, then: Callable[[], None]) -> bool:
         return True
 
 
+def _sealed_late(folder: Path) -> None:
+    """Seal a result whose supervisor ended just before it could."""
+    seal(folder)
+
+
 def run(folder: Path) -> bool:
     """Carry out FOLDER/plan.json unless it has a result. False if another process is at it."""
     if (folder / "result.json").exists():
-        return True
+        return (folder / "sealed.tar.gz").exists() or locked(folder, partial(_sealed_late, folder))
     return locked(folder, lambda: Run(folder).go())

@@ -47,7 +47,7 @@ def carry_out(
                 cut = (Status.UNKILLABLE, f"processes {survivors} survived SIGKILL; the step had {cut[1]}")
     finally:
         processes.close()
-        _tidy(folder, account)
+        tidy(folder, account)
     outcome = Outcome(
         step.name, step.probe, step.revision, Status.COMPLETED, "", started, round(time.monotonic() - begun, 3),
         attempt, [], [], [], trips, processes.environment, step.params,
@@ -104,7 +104,7 @@ def measured(plan: Plan, step: Step, folder: Path, outcome: Outcome) -> Outcome:
         return replace(outcome, status=Status.ERRORED, why=why, subjects=silent)
 
 
-def _tidy(folder: Path, account: Account) -> None:
+def tidy(folder: Path, account: Account) -> None:
     """Remove scratch and hand-shakes, cut what is too long, take the folder from the workers: now it is evidence.
 
     Their processes are gone. What they left that is no folder and no file under a plain name is removed and listed.
