@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import signal
@@ -69,6 +70,7 @@ class Processes:
         self.sampler: subprocess.Popen[bytes] | None = None
         self._seen: list[processes.Process] = []
         self._size, self._grown = 0, time.monotonic()
+        self._before = processes.tree([os.getpid()])
 
     def start(self) -> None:
         """Write the assignment and start sampler and workers; they wait for each other where the scope says so."""
@@ -178,7 +180,17 @@ class Processes:
             self.group.kill()
             members = [(pid, at) for pid in self.group.pids() if (at := processes.start_time(pid)) is not None]
             processes.wait_gone(members, PATIENCE, self._reap)
+        self._end_strays()
         self.group.remove()
+
+    def _end_strays(self) -> None:
+        """End those that slipped away from their worker: they are ours now (lifeline.adopt), as is nothing else."""
+        strays = [one for one in processes.tree([os.getpid()]) if one not in self._before]
+        processes.send(strays, signal.SIGKILL)
+        processes.wait_gone(strays, PATIENCE, self._reap)
+        for pid, _ in strays:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
 
     def _reap(self) -> None:
         for one in self.workers.values():

@@ -8,6 +8,7 @@ import signal
 import sys
 
 PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
 INIT = 1
 
 
@@ -20,6 +21,12 @@ def tie(parent: int) -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
     if os.getppid() != parent:
         os._exit(1)
+
+
+def adopt(orphans: bool = True) -> None:
+    """Become the parent of all descendants whose own parent ends, so that none can slip away to init; or no longer."""
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, int(orphans), 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
 def die_with_parent() -> None:

@@ -24,6 +24,7 @@ from gpuburn import __version__, plan as plans, result as results, run_folder, s
 from gpuburn.agent import hardware, kernel_log, state
 from gpuburn.agent.kernel_log import KernelLog
 from gpuburn.agent.launch import Account
+from gpuburn.agent.lifeline import adopt
 from gpuburn.agent.seal import seal
 from gpuburn.agent.state import State
 from gpuburn.agent.step import carry_out, measured, save, tidy
@@ -60,6 +61,7 @@ class Run:
 
     def go(self) -> None:
         """Carry the plan out, and write result.json last."""
+        adopt()
         signal.signal(signal.SIGTERM, self._on_signal)
         signal.signal(signal.SIGINT, self._on_signal)
         for left in self.folder.rglob(".*.tmp"):

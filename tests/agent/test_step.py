@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpuburn import evidence, result as results, run_folder
-from gpuburn.agent import launch, processes, room
+from gpuburn.agent import cgroup, launch, lifeline, processes, room
 from gpuburn.agent.launch import Account, Processes
 from gpuburn.agent.step import KEPT, carry_out
 from gpuburn.outcome import Outcome, Status
@@ -95,6 +95,18 @@ def test_a_pipe_in_the_samplers_place_does_not_hold_the_supervisor(run, tmp_path
     outcome = run("idle:impostor")
     assert outcome.status is Status.ERRORED and "the sampler is blind" in outcome.why
     assert "'telemetry.jsonl'" in (tmp_path / "steps/idle/removed.txt").read_text()
+
+
+def test_a_process_that_slipped_away_from_a_good_worker_is_ended_with_its_step(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(cgroup, "own", lambda: None)  # a control group would end it anyway
+    lifeline.adopt()
+    try:
+        outcome = run("idle:daemon")
+    finally:
+        lifeline.adopt(orphans=False)
+    assert outcome.status is Status.COMPLETED
+    pid = int((tmp_path / "steps/idle/daemon").read_text())
+    assert processes.start_time(pid) is None
 
 
 def test_stopped_as_soon_as_it_started_no_process_is_left(run):

@@ -49,6 +49,16 @@ def orphan(run: Run, device: Any, **params: Any) -> Iterator[Any]:
     yield from hang(run, device, **params)
 
 
+def daemon(run: Run, device: Any, **params: Any) -> Iterator[Any]:
+    """End well, and leave a process that no longer descends from us."""
+    yield from run(device, **params)
+    child = "import os, sys, time\nif os.fork(): os._exit(0)\nopen(sys.argv[1], 'w').write(str(os.getpid()))\n"
+    place = str(device.folder.parent / "daemon")
+    subprocess.run([sys.executable, "-c", f"{child}time.sleep(3600)", place], start_new_session=True, check=True)
+    while not (os.path.exists(place) and os.path.getsize(place)):
+        time.sleep(0.01)
+
+
 def silent(run: Run, device: Any, **params: Any) -> Iterator[Any]:
     """End well without having done anything."""
     yield from ()
@@ -160,7 +170,7 @@ def impostor(run: Run, device: Any, **params: Any) -> Iterator[Any]:
 
 FAULTS = {one.__name__: one for one in (
     crash, segfault, hang, stubborn, orphan, silent, stranger, garbage, flip, consistently_wrong,
-    whoami, chatter, flood, odd_error, strange_error, litter, impostor,
+    whoami, chatter, flood, odd_error, strange_error, litter, impostor, daemon,
 )}  # fmt: skip
 
 
