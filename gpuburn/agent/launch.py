@@ -172,9 +172,7 @@ class Processes:
         return [pid for pid, _ in left]
 
     def close(self) -> None:
-        """Leave nothing behind: workers after an error of ours, the sampler, stray children, the group itself."""
-        if any(one.poll() is None for one in self.workers.values()):
-            self.end()
+        """Leave nothing behind: the sampler, workers after an error of ours, stray children, the group itself."""
         self.stop_sampler()
         if self.group.pids():
             self.group.kill()
@@ -184,7 +182,7 @@ class Processes:
         self.group.remove()
 
     def _end_strays(self) -> None:
-        """End those that slipped away from their worker: they are ours now (lifeline.adopt), as is nothing else."""
+        """End what still descends from us, which starts nothing else: also those that slipped away (lifeline.adopt)."""
         strays = [one for one in processes.tree([os.getpid()]) if one not in self._before]
         processes.send(strays, signal.SIGKILL)
         processes.wait_gone(strays, PATIENCE, self._reap)

@@ -105,7 +105,7 @@ def test_bits_are_compared_and_not_values(tmp_path, monkeypatch):
 def cases(device: object) -> Iterator[tuple[str, Iterator[Taken]]]:
     """All-reduce on three ranks: sound, and with one rank's sum harmed."""
     one = PROBES["allreduce"]
-    run = partial(one.run, device, **one.settled({**one.smoke, "sizes_mib": [1, 2]}, "test"))
+    run = partial(one.run, device, **one.settled({**one.smoke, "sizes_mib": [1, 2], "seconds": 0.2}, "test"))
     yield "sound", run()
     for name, harm in {"flip": flip, "nan": poison}.items():
         honest = dist.all_reduce
@@ -129,4 +129,4 @@ def test_a_wrong_sum_of_an_all_reduce_is_counted_on_its_rank_at_every_size(case,
     for rank, taken in enumerate(sums[case]):
         measurements, _, work = amounts(taken, [PROBES["allreduce"]])
         counted = [m.value for m in measurements if m.name == "allreduce.wrong"]
-        assert counted == [wrong[rank] * work[""].iterations / 2] * 2
+        assert len(counted) == 2 and sum(counted) == wrong[rank] * work[""].iterations, "once in every round"

@@ -60,6 +60,16 @@ def test_an_xid_while_no_supervisor_listened_is_heard(kernel: Kernel, go, tmp_pa
     assert state.load(tmp_path).kernel_log == 42
 
 
+def test_what_was_heard_is_remembered_at_once(kernel: Kernel, tmp_path):  # noqa: F811
+    """Else a crash before the next sign of life would make it heard, and told, twice."""
+    prepare(tmp_path, make([step("idle")]))
+    one = Run(tmp_path)
+    one._beat = float("inf")
+    kernel.say(42, FELL)
+    one._tick()
+    assert state.load(tmp_path).kernel_log == 42
+
+
 def test_records_lost_meanwhile_are_never_a_clean_log(kernel: Kernel, go):  # noqa: F811
     kernel.say(50)
     result = go(here(), last=41)

@@ -166,6 +166,15 @@ def test_nvml_is_opened_once_over_the_samplers_life_and_left_also_where_that_fai
     assert binding.calls == ["open", "close"]
 
 
+def test_after_a_failure_it_is_left_and_opened_anew(binding):
+    def lost() -> int:
+        raise binding.NVMLError("Uninitialized")
+
+    one, binding.nvmlDeviceGetCount = nvml.Nvml(), lost
+    assert one.look().absent == one.look().absent == "Uninitialized"
+    assert binding.calls == ["open", "close"] * 2
+
+
 def test_only_what_is_asked_for_is_asked(monkeypatch, binding):
     asked = []
     binding.nvmlDeviceGetCount = lambda: 1
