@@ -39,7 +39,7 @@ test: lint
 	$(BIN)/python -m pytest
 
 bench: $(VENV)/.dev
-	$(BIN)/python -m pytest tests/benchmarks -s
+	$(BIN)/python -m pytest tests/benchmarks/bench_*.py -s
 
 clean:
 	rm -rf .demo .cache build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

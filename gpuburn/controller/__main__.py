@@ -38,12 +38,15 @@ def _stdin() -> dict[str, Any]:
 
 
 @app.command()
-def expect(run: RunId, reports: Reports = HERE, source: str = "inventory/hosts.yml", check: bool = False) -> None:
+def expect(
+    run: RunId, reports: Reports = HERE, source: str = "inventory/hosts.yml", check: bool = False, wait: bool = True
+) -> None:
     """Check every host's variables (standard input) and write down who is expected. --check writes nothing."""
     from gpuburn.controller import preflight
     from gpuburn.controller.run import Run
 
     hosts = preflight.expect({name: one.get("variables", {}) for name, one in _stdin().items()}, source)
+    preflight.from_command_line(hosts, run, str(reports.resolve()), wait, source)
     where = Run.of(reports, run)
     if not check:
         where.expect([host.expected() for host in hosts])

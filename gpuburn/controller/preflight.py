@@ -6,6 +6,7 @@ import json
 import re
 import secrets
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from gpuburn import planning, sku, strict
@@ -81,6 +82,21 @@ def expect(inventory: dict[str, Variables], source: str = INVENTORY) -> list[Hos
     return hosts
 
 
+def from_command_line(hosts: list[Host], run: str, reports: str, wait: bool, source: str = INVENTORY) -> None:
+    """Refuse in an inventory what holds for the whole run and is read from the command line only."""
+    for host in hosts:
+        s = host.site
+        said = {
+            "gpuburn_run": s.run not in ("", run),
+            "gpuburn_reports_dir": s.reports_dir != "" and str(Path(s.reports_dir).resolve()) != reports,
+            "gpuburn_wait": s.wait != wait,
+        }
+        for name in (name for name, other in said.items() if other):
+            raise Refused(
+                f"{source}: host {host.name}: {name} is for the whole run; give it with -e on the command line"
+            )
+
+
 def _host(name: str, variables: Variables, where: str) -> Host:
     check_host(name)
     if variables.get("gpuburn_placeholder"):
@@ -117,7 +133,7 @@ def refusal(host: Host, look: Look, run: str, now: float) -> str:
         return f"{look.free_disk_gib:.1f} GiB free for {host.site.state_dir}, wanted are {DISK[host.site.kind]:g}"
     if abs(look.time - now) > SKEW:
         return f"its clock is {look.time - now:+.0f} s off the controller's, wanted is within {SKEW:g} s"
-    if look.busy and host.site.kind == "hardware":
+    if look.busy and host.site.kind == "hardware" and run not in look.unfinished:  # our own workers are no strangers
         return f"its GPUs are in use by {', '.join(look.busy[:5])}; hosts in use are refused"
     others = [one for one in look.unfinished if one != run]
     if others:

@@ -68,6 +68,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         reports = given.get("gpuburn_reports_dir") or os.environ.get("GPUBURN_REPORTS") or str(ROOT / "reports")
         os.environ["GPUBURN_RUN"] = run
         os.environ["GPUBURN_REPORTS"] = str(Path(str(reports)).resolve())
+        os.environ["GPUBURN_WAIT"] = "yes" if self._waited() else "no"
         os.environ["GPUBURN_INVENTORY"] = ", ".join(_shown(one) for one in context.CLIARGS.get("inventory") or ())
         self.run = Run.of(Path(os.environ["GPUBURN_REPORTS"]), run)
         self._display.display(f"gpuburn run {run}{' (check: nothing is written or started)' if self.check else ''}")

@@ -61,7 +61,9 @@ class Ran:
 def accept(tmp_path: Path):
     """Run accept.yml over hosts given as {name: variables}; idle only, unless a host says otherwise."""
 
-    def run(hosts: dict[str, dict[str, Any]], *arguments: str, limit: str = "new_racks", timeout: int = 420) -> Ran:
+    def run(
+        hosts: dict[str, dict[str, Any]], *arguments: str, limit: str = "new_racks", timeout: int = 420, **environment: str
+    ) -> Ran:  # fmt: skip
         inventory = tmp_path / "hosts.yml"
         known = {
             name: {**LOCAL, "gpuburn_steps": ["idle"], "gpuburn_state_dir": str(tmp_path / "runs" / name), **own}
@@ -69,10 +71,20 @@ def accept(tmp_path: Path):
         }
         inventory.write_text(yaml.safe_dump({"all": {"children": {"new_racks": {"hosts": known}}}}))
         reports = tmp_path / "reports"
-        command = [PLAYBOOK, "accept.yml", "-i", inventory, "-l", limit, "-e", f"gpuburn_reports_dir={reports}", *arguments]
+        command = [
+            PLAYBOOK,
+            "accept.yml",
+            "-i",
+            inventory,
+            "-l",
+            limit,
+            "-e",
+            f"gpuburn_reports_dir={reports}",
+            *arguments,
+        ]
         done = subprocess.run(
             command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout,
-            env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
+            env={**os.environ, "ANSIBLE_NOCOLOR": "1", **environment},
         )  # fmt: skip
         return Ran(done.returncode, done.stdout, reports)
 

@@ -1,4 +1,4 @@
-"""accept.yml end to end on this machine: recap, report and exit status tell the same truth, whatever happens to a host."""
+"""accept.yml end to end on this machine: recap, report and exit status tell the same truth, come what may."""
 
 from __future__ import annotations
 
@@ -68,6 +68,19 @@ def test_detached_it_says_how_to_come_back_and_coming_back_decides(accept):
     assert back.decisions() == {"good": "trial passed"}
 
 
+def test_a_run_costs_at_most_forty_tasks_per_host(accept, tmp_path):
+    """From preflight to verdict, with the agent there: one host-task costs the controller about 23 ms."""
+    counted = tmp_path / "counted.json"
+    ran = accept(
+        {"good": {}, "too": {}}, COUNT_HOST_TASKS=str(counted), ANSIBLE_CALLBACKS_ENABLED="gpuburn,count_host_tasks",
+        ANSIBLE_CALLBACK_PLUGINS=f"{ROOT}/playbooks/callback_plugins:{ROOT}/tests/e2e/counting",
+    )  # fmt: skip
+    assert ran.status == 0, ran.output[-2000:]
+    tasks = json.loads(counted.read_text())
+    assert tasks.keys() == {"good", "too"}
+    assert max(map(len, tasks.values())) <= 40, tasks
+
+
 def test_progress_is_printed_by_plain_ansible_playbook(accept):
     ran = accept({"good": {}})
     assert "step 1/1 idle" in ran.output and "s of about" in ran.output
@@ -110,7 +123,9 @@ def test_a_host_name_that_is_no_plain_name_is_refused(accept, name):
 
 
 def test_as_shipped_the_literal_command_stops_at_the_placeholder_and_says_what_to_edit():
-    done = subprocess.run([PLAYBOOK, "accept.yml", "-l", "new_racks"], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [PLAYBOOK, "accept.yml", "-l", "new_racks"], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 2
     flat = " ".join(done.stdout.split())
     assert "edit inventory/hosts.yml" in flat and "inventory/example/" in flat
@@ -119,7 +134,11 @@ def test_as_shipped_the_literal_command_stops_at_the_placeholder_and_says_what_t
 @pytest.mark.parametrize("inventory", ["inventory/hosts.yml", "inventory/example", "inventory/example-cloud"])
 def test_every_shipped_inventory_is_read_by_ansible(inventory):
     listed = subprocess.run(
-        [PLAYBOOK.with_name("ansible-inventory"), "-i", inventory, "--list"], cwd=ROOT, capture_output=True, text=True, timeout=60
+        [PLAYBOOK.with_name("ansible-inventory"), "-i", inventory, "--list"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert listed.returncode == 0 and json.loads(listed.stdout)["_meta"]["hostvars"]
 
@@ -127,11 +146,16 @@ def test_every_shipped_inventory_is_read_by_ansible(inventory):
 @pytest.mark.parametrize("inventory, count", [("inventory/example", 8), ("inventory/example-cloud", 4)])
 def test_every_example_is_a_plan(inventory, count):
     listed = subprocess.run(
-        [PLAYBOOK.with_name("ansible-inventory"), "-i", inventory, "--list"], cwd=ROOT, capture_output=True, text=True, timeout=60
+        [PLAYBOOK.with_name("ansible-inventory"), "-i", inventory, "--list"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     hosts = json.loads(listed.stdout)["_meta"]["hostvars"]
     asked = {
-        name: {"variables": {key: value for key, value in of.items() if key.startswith("gpuburn_")}} for name, of in hosts.items()
+        name: {"variables": {key: value for key, value in of.items() if key.startswith("gpuburn_")}}
+        for name, of in hosts.items()
     }
     done = subprocess.run(
         [sys.executable, "-m", "gpuburn.controller", "expect", "--run", "20261130T080000Z-abcd", "--check"],

@@ -1,0 +1,121 @@
+"""Speed and cost, as ratios in one run or a figure against its budget. Run by `make bench`; no part of `make test`.
+
+A ratio is the median over interleaved pairs: identical pairs vary by about a tenth on a small machine.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from gpuburn import planning, strict
+from gpuburn.agent import by_hand, processes
+
+ROOT = Path(__file__).parents[2]
+PAIRS = 15
+RANKS = 2
+SIZE = 768
+SECONDS = 3.0
+TICKS = os.sysconf("SC_CLK_TCK")
+BARE = f"""
+import time, torch
+torch.set_num_threads(1)
+g = torch.Generator().manual_seed({planning.SEED})
+a, b = (torch.randn({SIZE}, {SIZE}, generator=g) for _ in range(2))
+out = torch.empty_like(a)
+for _ in range(5):
+    torch.matmul(a, b, out=out)
+rounds, start = 0, time.perf_counter()
+while time.perf_counter() - start < {SECONDS}:
+    for _ in range(10):
+        torch.matmul(a, b, out=out)
+    rounds += 10
+print(rounds * 2 * {SIZE}**3 / (time.perf_counter() - start) / 1e12)
+"""
+
+
+def test_gemm_reads_what_a_bare_loop_reaches():
+    """The probe under supervisor and sampler, against as many bare loops with as many threads, in turn."""
+    ratios = []
+    for _ in range(PAIRS):
+        probe, bare = _probe(), _bare()
+        ratios.append(probe / bare)
+    ratio = statistics.median(ratios)
+    print(f"\ngemm.tflops over a bare torch.matmul loop: {ratio:.3f} (median of {PAIRS} pairs, {min(ratios):.3f} to "
+          f"{max(ratios):.3f}); wanted at least 0.98")  # fmt: skip
+    assert ratio >= 0.98
+
+
+def _probe() -> float:
+    outcome = by_hand.carry_out_one("gemm", {"size": SIZE, "dtype": "float32", "seconds": SECONDS}, RANKS)
+    return statistics.median(m.value for m in outcome.measurements if m.name == "gemm.tflops")
+
+
+def _bare() -> float:
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    running = [
+        subprocess.Popen([sys.executable, "-c", BARE], stdout=subprocess.PIPE, text=True, env=env) for _ in range(RANKS)
+    ]
+    return statistics.median(float(one.communicate(timeout=120)[0]) for one in running)
+
+
+def test_supervisor_and_sampler_cost_less_than_a_hundredth_of_a_core():
+    request = planning.Request(
+        "20261130T080000Z-abcd",
+        "bench",
+        "rehearsal",
+        "quick",
+        ("training",),
+        privileges="user",
+        count=1,
+        only=("idle",),
+    )
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        (folder / "plan.json").write_bytes(strict.encode(planning.make(request, "ab" * 16, time.time())))
+        supervisor = subprocess.Popen([sys.executable, "-m", "gpuburn.agent", "run", scratch], cwd=ROOT)
+        while not list(folder.glob("steps/idle/telemetry.jsonl")):
+            time.sleep(0.1)
+        time.sleep(3)  # past the start of the processes
+        watched = [supervisor.pid, *_samplers(supervisor.pid)]
+        before, began = [_cpu(pid) for pid in watched], time.monotonic()
+        time.sleep(20)
+        used = [after - earlier for after, earlier in zip((_cpu(pid) for pid in watched), before)]
+        shares = [seconds / (time.monotonic() - began) for seconds in used]
+        supervisor.terminate()
+        supervisor.wait(60)
+    print(f"\nsupervisor {shares[0]:.2%} and sampler {sum(shares[1:]):.2%} of one core; wanted together below 1 %")
+    assert len(watched) == 2 and sum(shares) < 0.01
+
+
+def _samplers(parent: int) -> list[int]:
+    return [
+        pid
+        for pid, _ in processes.tree([parent])
+        if b"gpuburn.agent.telemetry" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+
+
+def _cpu(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def test_commands_answer_in_less_than_three_tenths_of_a_second(tmp_path: Path):
+    commands = {
+        "gpuburn --help": [sys.executable, "-m", "gpuburn.controller", "--help"],
+        "gpuburn-agent status": [sys.executable, "-m", "gpuburn.agent", "status", str(tmp_path)],
+    }
+    for name, command in commands.items():
+        times = []
+        for _ in range(PAIRS):
+            start = time.perf_counter()
+            subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+            times.append(time.perf_counter() - start)
+        print(f"\n{name}: {statistics.median(times):.3f} s (median of {PAIRS}); wanted below 0.3 s")
+        assert statistics.median(times) < 0.3
