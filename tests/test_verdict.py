@@ -238,8 +238,8 @@ def test_a_demand_that_was_only_missed_without_rejecting_is_no_ground_for_a_pass
 @pytest.mark.parametrize(("value", "marginal"), [(1.0, True), (1.9, True), (2.0, False), (8.0, False), (8.1, True)])
 def test_a_pass_near_the_edge_is_marginal(rehearsal: Plan, value: float, marginal: bool) -> None:
     plan = runs.with_limit(
-        rehearsal, "gemm.tflops", informational="", uncalibrated=False, because="a test", unit="TFLOP/s", min=1.0, max=9.0, warn_below=2.0,
-        warn_above=8.0,
+        rehearsal, "gemm.tflops", informational="", uncalibrated=False, because="a test", unit="TFLOP/s",
+        min=1.0, max=9.0, warn_below=2.0, warn_above=8.0,
     )  # fmt: skip
     said = with_reading(plan, "gemm", "tflops", value, "cpu0")
     [one] = [f for f in runs.judged(plan, said) if f.about == "gemm.tflops" and f.subject == "cpu0"]

@@ -1,4 +1,4 @@
-"""What surrounds the plays: the run id, the journal, a progress line per host, and the report if they did not come to it."""
+"""What surrounds the plays: the run id, the journal, progress, and the report if they did not come to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ansible-playbook prints: its own default output, without a line for every include and every task that was well."""
+"""What ansible-playbook prints: its default output, without lines for includes and for tasks that went well."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def test_a_failure_is_named_before_what_is_incomplete(tmp_path: Path, rehearsal:
     assert verdicts == sorted(verdicts, key=order.index)
 
 
-def test_the_hardware_that_failed_is_rejected_and_that_passed_without_reference_numbers_is_conditional(tmp_path: Path) -> None:
+def test_hardware_that_failed_is_rejected_and_a_pass_without_reference_numbers_is_conditional(tmp_path: Path) -> None:
     asked = runs.hardware(count=2, level="standard")
     good, bad = (of_host(runs.plan(asked), name) for name in ("good", "bad"))
     run = runs.home(tmp_path / "reports", good, bad)

@@ -61,9 +61,7 @@ class Ran:
 def accept(tmp_path: Path):
     """Run accept.yml over hosts given as {name: variables}; idle only, unless a host says otherwise."""
 
-    def run(
-        hosts: dict[str, dict[str, Any]], *arguments: str, limit: str = "new_racks", timeout: int = 420, **environment: str
-    ) -> Ran:  # fmt: skip
+    def run(hosts: dict[str, dict[str, Any]], *arguments: str, timeout: int = 420, **environment: str) -> Ran:
         inventory = tmp_path / "hosts.yml"
         known = {
             name: {**LOCAL, "gpuburn_steps": ["idle"], "gpuburn_state_dir": str(tmp_path / "runs" / name), **own}
@@ -77,7 +75,7 @@ def accept(tmp_path: Path):
             "-i",
             inventory,
             "-l",
-            limit,
+            "new_racks",
             "-e",
             f"gpuburn_reports_dir={reports}",
             *arguments,

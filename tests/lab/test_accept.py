@@ -1,4 +1,4 @@
-"""Over SSH, under systemd, with unprivileged workers: what happens to each host is what report, recap and status say."""
+"""Over SSH, under systemd, with unprivileged workers: report, recap and status say what happened to each host."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,7 @@ def test_a_roles_variables_begin_with_its_name(role):
 @each_role
 def test_every_default_has_a_comment(role):
     lines = (role / "defaults" / "main.yml").read_text().splitlines()
-    for before, line in zip(lines, lines[1:]):
+    for before, line in itertools.pairwise(lines):
         assert not re.match(r"\w+:", line) or before.startswith("#"), line
 
 
