@@ -114,7 +114,7 @@ def main() -> None:
         # The step's border: whatever ended the probe is recorded with its moment, then ends the process.
         who = os.environ.get("RANK", name)
         why = _printable(f"{type(error).__name__}: {error}")[:1000]
-        trace = _printable(traceback.format_exc())[-4000:]
+        trace = _printable("".join(traceback.format_tb(error.__traceback__)))[-4000:]  # the whole is in its log
         said = Failure(time.time(), why, trace)
         (folder / f"error.{who}.json").write_bytes(strict.line(said))
         raise
