@@ -19,7 +19,7 @@ $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.controller: pyproject.toml | $(VENV)/bin/pip
-	$(BIN)/pip install --quiet --disable-pip-version-check setuptools wheel
+	$(BIN)/pip install --quiet --disable-pip-version-check 'setuptools>=77' wheel
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[controller]'
 	touch $@
 
