@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+from markupsafe import Markup
 
 from gpuburn import __version__, journal, strict
 from gpuburn.controller.account import Account, summary
@@ -39,7 +40,9 @@ def write(run: Run, accounts: list[Account], now: float) -> Path:
     for account in accounts:
         folder = run.host(account.expected.host)
         folder.mkdir(parents=True, exist_ok=True)
-        page = environment.get_template("host.html.j2").render(account=account, events=_events(account), **shared)
+        page = environment.get_template("host.html.j2").render(
+            account=account, events=_events(account), reasons=_reasons(account), **shared
+        )
         (folder / "index.html").write_text(page, encoding="utf-8")
     counts, states = summary(accounts), journal_state(run)
     index = environment.get_template("index.html.j2").render(
@@ -52,7 +55,12 @@ def write(run: Run, accounts: list[Account], now: float) -> Path:
 
 
 def shown(value: Any) -> Any:
-    """Text as a page shows it: no control or direction characters, bounded. Escaping is done by the environment."""
+    """Text as a page shows it: no control or direction characters, bounded. Escaping is done by the environment.
+
+    What a macro of ours made is markup already and stays as it is.
+    """
+    if isinstance(value, Markup):
+        return value
     return CONTROL.sub("�", value)[:LONGEST] if isinstance(value, str) else value
 
 
@@ -73,12 +81,28 @@ def journal_state(run: Run) -> str:
 
 
 def not_tested(accounts: list[Account]) -> list[tuple[str, str, int]]:
-    """(what, why, hosts): everything that no plan of this run demanded."""
-    seen: dict[tuple[str, str], int] = {}
+    """(what, why, hosts): everything that no plan of this run demanded; the same quantity in many steps is one row."""
+    seen: dict[tuple[str, str], tuple[dict[str, None], set[str]]] = {}
     for account in accounts:
         for one in account.plan.left_out if account.plan else []:
-            seen[one.what, one.why] = seen.get((one.what, one.why), 0) + 1
-    return [(what, why, count) for (what, why), count in seen.items()]
+            what, _, step = one.what.partition(" in step ")
+            steps, hosts = seen.setdefault((what, one.why), ({}, set()))
+            hosts.add(account.expected.host)
+            steps.update({step: None} if step else {})
+    return [
+        (f"{what} in {', '.join(steps)}" if steps else what, why, len(hosts))
+        for (what, why), (steps, hosts) in seen.items()
+    ]
+
+
+def _reasons(account: Account) -> dict[tuple[str, str], str]:
+    """(step, quantity) -> why it is demanded, and where the number comes from."""
+    limits = account.plan.limits if account.plan else []
+    return {
+        (step, one.about): f"{one.because or one.informational} ({one.source})"
+        for one in limits
+        for step in one.when.steps
+    }
 
 
 def _events(account: Account) -> list[Any]:

@@ -53,7 +53,8 @@ def unfinished(state):
     return sorted(
         run
         for run in os.listdir(state)
-        if os.path.exists(f"{state}/{run}/plan.json") and not os.path.exists(f"{state}/{run}/result.json")
+        if os.path.exists(f"{state}/{run}/plan.json")
+        and not os.path.exists(f"{state}/{run}/result.json")
         and os.path.exists(f"{state}/{run}/state.json")
     )
 
