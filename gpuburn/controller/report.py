@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
 
 from gpuburn import __version__, journal, strict
 from gpuburn.controller.account import Account, summary
@@ -59,7 +58,7 @@ def shown(value: Any) -> Any:
 
     What a macro of ours made is markup already and stays as it is.
     """
-    if isinstance(value, Markup):
+    if hasattr(value, "__html__"):
         return value
     return CONTROL.sub("�", value)[:LONGEST] if isinstance(value, str) else value
 
