@@ -23,6 +23,7 @@ from gpuburn.agent.room import tail
 from gpuburn.agent.worker import Assignment, Failure
 from gpuburn.outcome import Status, SubjectOutcome
 from gpuburn.plan import HOST, Plan, Step
+from gpuburn.strict import Refused
 
 PATIENCE = 10.0  # seconds from SIGTERM to SIGKILL, and from SIGKILL to "unkillable"
 BLIND = 15.0  # seconds without a line of the sampler, which writes one a second
@@ -42,10 +43,13 @@ class Account:
 
     @classmethod
     def named(cls, name: str) -> Account:
-        """The account of that name; "" or one's own is no change. Raises KeyError for an unknown one."""
+        """The account of that name; "" is no change. Raises Refused for an unknown one."""
         if not name or os.geteuid() != 0:
             return cls()
-        entry = pwd.getpwnam(name)
+        try:
+            entry = pwd.getpwnam(name)
+        except KeyError:
+            raise Refused(f"plan.json: worker {name!r} is no account of this host") from None
         return cls(entry.pw_uid, entry.pw_gid, entry.pw_dir)
 
     def assume(self) -> None:

@@ -22,6 +22,7 @@ from gpuburn.outcome import Status
 from gpuburn.plan import Device, Guard, Place, Plan, Step
 from gpuburn.probe import discover
 from gpuburn.result import Result
+from gpuburn.strict import Refused
 from gpuburn.verdict import Verdict
 
 ROOT = Path(__file__).parents[2]
@@ -319,10 +320,10 @@ def command(pid: int) -> bytes:
     return path.read_bytes() if path.exists() else b""
 
 
-def test_accounts_that_do_not_exist_end_the_step_not_the_run(tmp_path, carry_out):
+def test_an_account_that_does_not_exist_is_refused_by_name():
     if os.geteuid() != 0:
         pytest.skip("only root changes accounts")
-    with pytest.raises(KeyError):
+    with pytest.raises(Refused, match="no account"):
         launch.Account.named("nobody-has-this-name")
 
 
