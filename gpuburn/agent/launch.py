@@ -69,7 +69,8 @@ class Processes:
 
     def __init__(self, plan: Plan, step: Step, folder: Path, account: Account) -> None:
         self.plan, self.step, self.folder, self.account = plan, step, folder, account
-        self.group = Group(f"{plan.run}-{step.name}")
+        # With the pid: two supervisors of one run on one machine must not end each other's workers.
+        self.group = Group(f"{plan.run}-{step.name}-{os.getpid()}")
         self.workers: dict[str, subprocess.Popen[bytes]] = {}
         self.sampler: subprocess.Popen[bytes] | None = None
         self._seen: list[processes.Process] = []
