@@ -16,7 +16,7 @@ from gpuburn.verdict import Finding, Verdict
 FILE = Path(__file__).parent / "policy.yml"
 
 # How far a host came, as the controller knows it.
-Reached = Literal["judged", "never_reached", "not_started", "lost", "uncollected", "refused"]
+Reached = Literal["judged", "never_reached", "not_started", "lost", "vanished", "uncollected", "refused"]
 
 # What qualifies a pass.
 Mark = Literal["uncalibrated", "not_observable", "marginal"]

@@ -26,6 +26,8 @@ TABLE = [
     ("not_started", None, "hardware", "standard", "untested"),
     ("not_started", None, "rehearsal", "smoke", "untested"),
     ("lost", None, "hardware", "standard", "rejected"),
+    ("vanished", None, "hardware", "standard", "undecided"),
+    ("vanished", None, "rehearsal", "smoke", "undecided"),
     ("lost", None, "hardware", "smoke", "rejected"),
     ("lost", None, "rehearsal", "smoke", "trial failed"),
     ("lost", None, "simulated", "standard", "trial failed"),

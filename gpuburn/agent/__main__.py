@@ -29,10 +29,15 @@ def main(arguments: list[str] | None = None) -> int:
         if known.command == "stop":
             print(stands.stop(known.folder))
             return 0
+        if known.command == "seal":
+            return _seal(known.folder)
         return _probe(known.name, known.cpu, rest)
     except (Refused, FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as error:
         print(f"gpuburn-agent: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # the reader of our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -47,6 +52,8 @@ def _parser() -> argparse.ArgumentParser:
     status.add_argument("--json", action="store_true", help="for machines")
     stop = commands.add_parser("stop", help="end the run in DIR; it still writes its result")
     stop.add_argument("folder", type=Path, metavar="DIR")
+    seal = commands.add_parser("seal", help="seal what a run in DIR left that ended without a result")
+    seal.add_argument("folder", type=Path, metavar="DIR")
     probe = commands.add_parser("probe", help="run one probe by hand: gpuburn-agent probe NAME [--param value ...]")
     probe.add_argument("name", metavar="NAME")
     probe.add_argument("--cpu", type=int, default=0, metavar="N", help="on the CPU in N processes, also where GPUs are")
@@ -57,6 +64,8 @@ def _run(folder: Path, detach: bool) -> int:
     from gpuburn.agent.run import run
     from gpuburn.plan import decode
 
+    if not folder.is_dir():
+        raise Refused(f"{folder}: not a run folder")
     if detach:
         decode((folder / "plan.json").read_bytes())  # refused here and now, not in a log that nobody reads
         if not _detached(folder):
@@ -82,6 +91,18 @@ def _detached(folder: Path) -> bool:
     os.dup2(log, 1)
     os.dup2(log, 2)
     return True
+
+
+def _seal(folder: Path) -> int:
+    """What a run that ended without a result still shows is evidence: it may fail the host."""
+    from gpuburn.agent.seal import seal
+
+    if stands.held(folder):
+        raise Refused(f"{folder}: a run is at work here")
+    if not (folder / "plan.json").exists():
+        raise Refused(f"{folder}: no plan.json")
+    print(seal(folder))
+    return 0
 
 
 def _status(folder: Path, as_json: bool) -> int:

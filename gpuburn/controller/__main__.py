@@ -39,8 +39,9 @@ def _stdin() -> dict[str, Any]:
 
 @app.command()
 def expect(
-    run: RunId, reports: Reports = HERE, source: str = "inventory/hosts.yml", check: bool = False, wait: bool = True
-) -> None:
+    run: RunId, reports: Reports = HERE, source: str = "inventory/hosts.yml", check: bool = False, wait: bool = True,
+    back: bool = False,
+) -> None:  # fmt: skip
     """Check every host's variables (standard input) and write down who is expected. --check writes nothing."""
     from gpuburn.controller import preflight
     from gpuburn.controller.run import Run
@@ -48,6 +49,8 @@ def expect(
     hosts = preflight.expect({name: one.get("variables", {}) for name, one in _stdin().items()}, source)
     preflight.from_command_line(hosts, run, str(reports.resolve()), wait, source)
     where = Run.of(reports, run)
+    if back and not (where.folder / "expected.json").exists():
+        raise Refused(f"run {run} is not in {reports}; to come back, give its id and its -e gpuburn_reports_dir=")
     if not check:
         where.expect([host.expected() for host in hosts])
         where.note(time.time(), "expected", hosts=len(hosts))

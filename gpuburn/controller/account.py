@@ -47,11 +47,16 @@ def give(run: Run, now: float) -> list[Account]:
 
 def _one(run: Run, expected: Expected, entries: list[Entry], rows: list[Row], now: float) -> Account:
     try:
-        plan, collected = run.plan(expected.host), take_in(run, expected.host)
+        plan = _as_expected(run.plan(expected.host), expected)
+        collected = take_in(run, expected.host)
+        if plan is None and run.incoming(expected.host).exists():
+            raise Refused("plan.json is missing, and the result that came home answers to it")
     except Refused as error:
         plan, collected = None, None
         entries = [*entries, Entry(0, now, "plan.unreadable", "", expected.host, {"why": str(error)})]
-    reached = _reached(entries, collected, plan, now)
+    # A result that came home and has no plan to answer to proves nothing.
+    answerless = plan is None and run.incoming(expected.host).exists()
+    reached: Reached = "refused" if answerless else _reached(entries, collected, plan, now)
     verdicts = collected.verdicts if collected else {}
     unproven = Verdict.INCOMPLETE if reached == "judged" else None  # a profile that the plan did not come to have
     by_profile = {
@@ -73,6 +78,20 @@ def _one(run: Run, expected: Expected, entries: list[Entry], rows: list[Row], no
     return Account(expected, reached, decision, reason, by_profile, plan, collected, trouble)
 
 
+def _as_expected(plan: Plan | None, expected: Expected) -> Plan | None:
+    """The plan, if it is of the host as it is expected; what was demanded less than expected decides nothing."""
+    if plan is not None:
+        planned = {
+            "host": plan.host, "kind": plan.kind, "level": plan.level, "environment": plan.environment,
+            "profiles": list(plan.profiles), "delivery": plan.delivery, "sku": plan.sku, "count": len(plan.devices),
+        }  # fmt: skip
+        for name, value in planned.items():
+            if value != getattr(expected, name):
+                said = f"{name} is {value!r}, expected was {getattr(expected, name)!r}"
+                raise Refused(f"plan.json is not of the host as it is expected: {said}")
+    return plan
+
+
 def _reached(entries: list[Entry], collected: Collected | None, plan: Plan | None, now: float) -> Reached:
     if collected and collected.refused:
         return "refused"
@@ -83,7 +102,9 @@ def _reached(entries: list[Entry], collected: Collected | None, plan: Plan | Non
         last = phases[-1] if phases else ""
         if last == "finished":
             return "uncollected"
-        return "lost" if plan is None or now > plan.deadline or last == "vanished" else "uncollected"
+        if last == "vanished":
+            return "vanished"
+        return "lost" if plan is None or now > plan.deadline else "uncollected"
     if collected:
         return "judged"
     events = {entry.event for entry in entries}

@@ -98,7 +98,10 @@ def from_command_line(hosts: list[Host], run: str, reports: str, wait: bool, sou
 
 
 def _host(name: str, variables: Variables, where: str) -> Host:
-    check_host(name)
+    try:
+        check_host(name)
+    except Refused as error:
+        raise Refused(f"{where.partition(':')[0]}: {error}") from None
     if variables.get("gpuburn_placeholder"):
         raise Refused(
             f"{where} is a placeholder: edit {where.partition(':')[0]}, put your servers in its place "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,9 +61,11 @@ class Run:
         return self.folder / "incoming" / f"{name}.tar.gz"
 
     def expect(self, hosts: list[Expected]) -> None:
-        """Write down who is expected. Coming back with other hosts adds them; nobody is ever dropped."""
+        """Write down who is expected. Coming back with other hosts adds them; nobody is dropped, and nobody changed."""
         path = self.folder / "expected.json"
         kept = {one.host: one for one in self.expected()} if path.exists() else {}
+        for one in hosts:
+            _unchanged(kept.get(one.host, one), one, self.id)
         self.folder.mkdir(parents=True, exist_ok=True)
         path.write_bytes(strict.encode([*kept.values(), *(one for one in hosts if one.host not in kept)]))
 
@@ -70,7 +73,10 @@ class Run:
         path = self.folder / "expected.json"
         if not path.exists():
             raise Refused(f"{path}: no such run; `ls {self.folder.parent}` shows those that there are")
-        return strict.build(list[Expected], strict.loads(strict.load_file(path), str(path)), str(path))
+        hosts = strict.build(list[Expected], strict.loads(strict.load_file(path), str(path)), str(path))
+        if not hosts:
+            raise Refused(f"{path}: no host is expected; wanted is at least one")
+        return hosts
 
     def plan(self, name: str) -> Plan | None:
         path = self.host(name) / "plan.json"
@@ -92,6 +98,16 @@ class Run:
 def _line(value: Any) -> str:
     """Words of a host as the journal can hold them: bounded, without what the strict reader would refuse."""
     return str(value)[:500].encode("utf-8", "replace").decode().replace("\0", "?")
+
+
+def _unchanged(before: Expected, now: Expected, run: str) -> None:
+    for one in dataclasses.fields(Expected):
+        was, says = getattr(before, one.name), getattr(now, one.name)
+        if was != says:
+            raise Refused(
+                f"host {now.host}: {one.name} was {was!r} when run {run} began, the inventory now says {says!r}; "
+                "a changed inventory is a new run"
+            )
 
 
 def check_host(name: str) -> None:

@@ -77,7 +77,10 @@ def read(variables: dict[str, Any], where: str) -> tuple[Site, list[tuple[str, d
         elif name not in INTERNAL:
             known(name, {*names, LIMITS}, where)
             plain[name.removeprefix(PREFIX)] = _typed(name.removeprefix(PREFIX), value)
-    return strict.build(Site, plain, where), limits
+    try:
+        return strict.build(Site, plain, where), limits
+    except Refused as error:
+        raise Refused(str(error).replace(f"{where}.", f"{where}: {PREFIX}", 1)) from None
 
 
 def _typed(name: str, value: Any) -> Any:

@@ -54,6 +54,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         self.check = bool(context.CLIARGS.get("check"))
         self.phases: dict[str, str] = {}
         self.stage = ""
+        self.planned: list[str] = []
+        self.stopped: dict[str, str] = {}
         self.announced = ""
 
     # -- the run id ---------------------------------------------------------------------------------------------------
@@ -66,11 +68,17 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         stamp = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%dT%H%M%SZ")
         run = str(given.get("gpuburn_run") or f"{stamp}-{secrets.token_hex(2)}")
         reports = given.get("gpuburn_reports_dir") or os.environ.get("GPUBURN_REPORTS") or str(ROOT / "reports")
-        os.environ["GPUBURN_RUN"] = run
+        os.environ["GPUBURN_RUN"] = ""
+        os.environ["GPUBURN_BACK"] = "yes" if given.get("gpuburn_run") else "no"
         os.environ["GPUBURN_REPORTS"] = str(Path(str(reports)).resolve())
         os.environ["GPUBURN_WAIT"] = "yes" if self._waited() else "no"
         os.environ["GPUBURN_INVENTORY"] = ", ".join(_shown(one) for one in context.CLIARGS.get("inventory") or ())
-        self.run = Run.of(Path(os.environ["GPUBURN_REPORTS"]), run)
+        try:
+            self.run = Run.of(Path(os.environ["GPUBURN_REPORTS"]), run)
+        except Refused as error:
+            os.environ["GPUBURN_REFUSED"] = str(error)  # said by the first task, which stops the play
+            return
+        os.environ["GPUBURN_RUN"] = run
         self._display.display(f"gpuburn run {run}{' (check: nothing is written or started)' if self.check else ''}")
 
     # -- the journal --------------------------------------------------------------------------------------------------
@@ -85,6 +93,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
         host, why = result._host.get_name(), str(result._result.get("msg", ""))
+        self.stopped[host] = f"unreachable: {why}"
         self._note("unreachable", host, stage=self.stage, task=_task(result), why=why)
         if _task(result) in STARTS:
             self._note("started", host, why="the answer was lost; it may be at work")
@@ -138,19 +147,32 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         self._display.display(f"  {host:20} {phase:9} {text}".rstrip())
 
     def _plans(self, text: str) -> None:
-        for one in _object(text).values():
+        for host, one in _object(text).items():
             if "text" in one:
+                self.planned.append(host)
                 self._display.display(one["text"])
+            else:
+                self.stopped[host] = str(one.get("refused", "")).removeprefix(f"{host}: ")
 
     # -- the report ---------------------------------------------------------------------------------------------------
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
+        if self.run is not None and self.check:
+            stopped = "".join(f"\n  {host}: {why}" for host, why in sorted(self.stopped.items()))
+            self._display.display(
+                f"check: {len(self.planned)} host(s) would run, {len(self.stopped)} would not{stopped}"
+            )
         if self.run is None or self.check or not (self.run.folder / "expected.json").exists():
             return
         self._note("ended", ok=len(stats.ok), failed=len(stats.failures), unreachable=len(stats.dark))
         if not self._waited():
             again = f"ansible-playbook accept.yml -e gpuburn_run={self.run.id}"
-            self._display.display(f"started; come back with: {again} (and the same -i and -l)")
+            elsewhere = (
+                ""
+                if self.run.folder.parent == ROOT / "reports"
+                else f" -e gpuburn_reports_dir={self.run.folder.parent}"
+            )
+            self._display.display(f"started; come back with: {again}{elsewhere} (and the same -i and -l)")
             return
         try:
             accounts = account.give(self.run, time.time())

@@ -111,3 +111,14 @@ def test_a_probe_by_hand_prints_its_table(capsys):
 def test_a_probe_by_hand_that_errors_is_status_1(capsys):
     assert main(["probe", "gemm", "--cpu", "1", "--dtype", "float17"]) == 1
     assert "float17" in capsys.readouterr().out
+
+
+def test_what_a_run_without_a_result_left_can_be_sealed(tmp_path, capsys):
+    (tmp_path / "plan.json").write_text("{}")
+    assert main(["seal", str(tmp_path)]) == 0
+    assert (tmp_path / "sealed.tar.gz").exists()
+
+
+def test_nothing_is_sealed_where_there_is_no_plan(tmp_path, capsys):
+    assert main(["seal", str(tmp_path)]) == 2
+    assert "no plan.json" in capsys.readouterr().err

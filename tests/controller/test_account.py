@@ -100,7 +100,8 @@ def phases(run: Run, host: str, *names: str) -> None:
         (("starting",), False, "uncollected", "undecided"),
         (("running",), False, "uncollected", "undecided"),
         (("running",), True, "lost", "rejected"),
-        (("running", "vanished"), False, "lost", "rejected"),
+        (("running", "vanished"), False, "vanished", "undecided"),
+        (("running", "vanished"), True, "vanished", "undecided"),
         (("running", "stalled"), True, "lost", "rejected"),
         (("running", "finished"), False, "uncollected", "undecided"),
         (("running", "finished"), True, "uncollected", "undecided"),
@@ -160,7 +161,7 @@ def test_a_refused_result_is_undecided_and_says_what_does_not_hold(tmp_path: Pat
     [
         (1.0, ("running",), "judged", "rejected"),
         (0.0, ("running",), "uncollected", "undecided"),
-        (0.0, ("running", "vanished"), "lost", "rejected"),
+        (0.0, ("running", "vanished"), "vanished", "undecided"),
         (0.0, (), "judged", "undecided"),
     ],
 )
@@ -183,9 +184,9 @@ def test_a_profile_that_the_plan_does_not_have_is_undecided(tmp_path: Path, rehe
     run.expect([runs.expected(rehearsal, profiles=["training", "inference"])])
     answered(tmp_path, run, rehearsal)
     one = the(run)
-    assert one.by_profile["training"][0] is Decision.TRIAL_PASSED
-    assert one.by_profile["inference"][0] is Decision.UNDECIDED
-    assert one.decision is Decision.UNDECIDED
+    assert one.reached == "refused"
+    assert {decision for decision, _ in one.by_profile.values()} == {Decision.UNDECIDED}
+    assert "profiles is ['training']" in one.reason
 
 
 def test_a_host_of_whom_nothing_was_demanded_is_untested(tmp_path: Path) -> None:
@@ -221,9 +222,9 @@ def test_every_expected_host_has_one_row_whatever_happened(tmp_path: Path, bare_
         "cut": ("judged", "trial passed"),
         "forged": ("refused", "undecided"),
         "garbage": ("refused", "undecided"),
-        "lost": ("lost", "rejected"),
+        "lost": ("vanished", "undecided"),
         "refused": ("not_started", "untested"),
-        "unread": ("not_started", "untested"),
+        "unread": ("refused", "undecided"),
         "away": ("never_reached", "untested"),
         "quiet": ("not_started", "untested"),
     }
@@ -233,8 +234,8 @@ def test_every_expected_host_has_one_row_whatever_happened(tmp_path: Path, bare_
 def test_hosts_that_are_all_lost_are_all_accounted_for(tmp_path: Path, bare_metal: Plan, count: int) -> None:
     run = runs.home(tmp_path, *(of_host(bare_metal, f"node{index}") for index in range(count)))
     for index in range(count):
-        phases(run, f"node{index}", "running", "vanished")
-    accounts = give(run, NOW)
+        phases(run, f"node{index}", "running")
+    accounts = give(run, bare_metal.deadline + 1)
     assert summary(accounts) == {"rejected": count}
     assert len({one.expected.host for one in accounts}) == count
     assert not any(one["good"] for one in json.loads(told(accounts)).values())
@@ -263,7 +264,7 @@ def test_the_worst_comes_first_and_then_the_rack(tmp_path: Path, rehearsal: Plan
         Expected(name, "hardware", "standard", "bare_metal", ["training"], rack=rack)
         for name, rack in (("c", "r1"), ("a", "r2"), ("b", "r1"), ("z", "r9"))
     ])  # fmt: skip
-    phases(run, "z", "running", "vanished")
+    phases(run, "z", "running")  # and no plan is left of it
     assert [one.expected.host for one in give(run, NOW)] == ["z", "b", "c", "a"]
 
 

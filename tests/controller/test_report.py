@@ -42,8 +42,8 @@ class Page(html.parser.HTMLParser):
         self.text += data
 
 
-def written(run: Run) -> Run:
-    report.write(run, account.give(run, NOW), NOW)
+def written(run: Run, now: float = NOW) -> Run:
+    report.write(run, account.give(run, now), now)
     return run
 
 
@@ -174,8 +174,8 @@ def test_every_expected_host_has_a_row_and_a_page(tmp_path: Path, rehearsal: Pla
 
 def test_the_only_host_that_is_lost_has_its_row(tmp_path: Path, bare_metal: Plan) -> None:
     run = runs.home(tmp_path, bare_metal)
-    run.note(1.0, "phase", "node1", phase="vanished")
-    written(run)
+    run.note(1.0, "phase", "node1", phase="running")
+    written(run, bare_metal.deadline + 1)
     assert "rejected" in index_of(run).text
     [row] = csv.DictReader(io.StringIO((run.folder / "findings.csv").read_text()))
     assert (row["host"], row["decision"], row["code"]) == ("node1", "rejected", "lost")

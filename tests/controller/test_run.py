@@ -46,8 +46,15 @@ def test_places_are_within_the_run(run: Run) -> None:
 
 def test_coming_back_adds_hosts_and_drops_none(run: Run) -> None:
     run.expect([one("a"), one("b")])
-    run.expect([one("b", "soak"), one("c")])
+    run.expect([one("b"), one("c")])
     assert [(e.host, e.level) for e in run.expected()] == [("a", "smoke"), ("b", "smoke"), ("c", "smoke")]
+
+
+def test_coming_back_with_another_demand_is_refused(run: Run) -> None:
+    """What was ordered when a run began is what it decides about."""
+    run.expect([one("a"), one("b")])
+    with pytest.raises(Refused, match=r"host b: level was 'smoke'.*now says 'soak'; a changed inventory is a new run"):
+        run.expect([one("b", "soak")])
 
 
 def test_a_run_that_is_not_there_says_where_to_look(run: Run) -> None:

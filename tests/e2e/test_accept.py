@@ -59,6 +59,40 @@ def test_check_mode_prints_the_plan_and_writes_and_starts_nothing(accept, tmp_pa
     assert not ran.reports.exists() and not (tmp_path / "runs").exists()
 
 
+def test_check_mode_names_the_hosts_that_would_not_run(accept):
+    ran = accept({"good": {}, "dead": UNREACHABLE}, "--check")
+    assert ran.status == 0
+    assert "check: 1 host(s) would run, 1 would not" in ran.output
+    assert ran.output.count("unreachable: dead:") == 1
+
+
+def test_a_variable_that_is_not_defined_is_named_and_never_left_out(accept, tmp_path):
+    ran = accept({"host": {"gpuburn_limits": "{{ contract_limits }}"}})
+    assert ran.status != 0
+    assert "host host: gpuburn_limits uses a variable that is not defined" in " ".join(ran.output.split())
+    assert not (tmp_path / "runs").exists()
+
+
+def test_coming_back_to_a_run_that_is_not_here_is_refused(accept, tmp_path):
+    ran = accept({"good": {}}, "-e", "gpuburn_run=20260101T000000Z-0000")
+    assert ran.status == 2
+    assert "run 20260101T000000Z-0000 is not in" in " ".join(ran.output.split())
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_run_id_of_another_form_is_refused_by_name(accept):
+    ran = accept({"good": {}}, "-e", "gpuburn_run=latest")
+    assert ran.status == 2
+    assert "run id 'latest': wanted is <UTC>-<4 hex>" in " ".join(ran.output.split())
+
+
+def test_coming_back_with_another_inventory_is_refused(accept):
+    first = accept({"good": {}})
+    again = accept({"good": {"gpuburn_processes": 1}}, "-e", f"gpuburn_run={first.run}")
+    assert again.status == 2
+    assert "a changed inventory is a new run" in " ".join(again.output.split())
+
+
 def test_detached_it_says_how_to_come_back_and_coming_back_decides(accept):
     started = accept({"good": {}}, "-e", "gpuburn_wait=false")
     assert started.status == 0, started.output[-2000:]
