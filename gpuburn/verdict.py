@@ -124,11 +124,21 @@ def _host(plan: Plan, record: HostRecord) -> Iterable[Finding]:
 def _boots(plan: Plan, record: HostRecord) -> Finding:
     count = len({boot.boot_id for boot in record.boots})
     if count == 0:
-        return finding("host.boot_unknown", "host", INCOMPLETE, "no boot was recorded", "plan", plan.profiles)
+        return finding(
+            "host.boot_unknown",
+            "host",
+            INCOMPLETE,
+            "no boot was recorded",
+            "plan",
+            plan.profiles,
+            evidence="events.jsonl",
+        )
     if count > 1:
         why = f"the host booted {count - 1} time(s) during the run; no reboot was planned"
-        return finding("host.rebooted", "host", FAIL, why, "event", plan.profiles)
-    return finding("host.one_boot", "host", PASS, "one boot over the whole run", "plan", plan.profiles)
+        return finding("host.rebooted", "host", FAIL, why, "event", plan.profiles, evidence="events.jsonl")
+    return finding(
+        "host.one_boot", "host", PASS, "one boot over the whole run", "plan", plan.profiles, evidence="events.jsonl"
+    )
 
 
 def _identity(plan: Plan, record: HostRecord) -> Iterable[Finding]:
@@ -137,27 +147,55 @@ def _identity(plan: Plan, record: HostRecord) -> Iterable[Finding]:
         seen = [look.value(name) for look in record.identities]
         about = f"identity.{name}"
         if seen and all(seen) and len(set(seen)) == 1:
-            yield finding("identity.known", about, PASS, seen[0], "plan", plan.profiles)
+            yield finding("identity.known", about, PASS, seen[0], "plan", plan.profiles, evidence="identity.json")
         elif len(set(seen) - {""}) > 1:
             why = f"changed during the run: {', '.join(sorted(set(seen)))}"
-            yield finding("identity.changed", about, FAIL, why, "plan", plan.profiles)
+            yield finding("identity.changed", about, FAIL, why, "plan", plan.profiles, evidence="identity.json")
         elif blind and name in identity.NEEDS_ROOT:
             why = f"not to be seen with {plan.privileges} privileges in environment {plan.environment}"
-            yield finding("not_observable", about, NOT_APPLICABLE, why, "plan", plan.profiles)
+            yield finding("not_observable", about, NOT_APPLICABLE, why, "plan", plan.profiles, evidence="identity.json")
         else:
             reasons = {look.missing.get(name, "absent") for look in record.identities} or {"no identity was taken"}
-            yield finding("identity.missing", about, INCOMPLETE, "; ".join(sorted(reasons)), "plan", plan.profiles)
+            yield finding(
+                "identity.missing",
+                about,
+                INCOMPLETE,
+                "; ".join(sorted(reasons)),
+                "plan",
+                plan.profiles,
+                evidence="identity.json",
+            )
 
 
 def _kernel_log(plan: Plan, record: HostRecord) -> Finding:
     overrun = next((event.text for event in record.events if event.code == "kernel_log.overrun"), "")
     if overrun:
-        return finding("kernel_log.unreadable", "host", INCOMPLETE, overrun, "event", plan.profiles)
+        return finding(
+            "kernel_log.unreadable", "host", INCOMPLETE, overrun, "event", plan.profiles, evidence="events.jsonl"
+        )
     if record.kernel_log == "read":
-        return finding("kernel_log.read", "host", PASS, "followed over the whole run", "event", plan.profiles)
+        return finding(
+            "kernel_log.read",
+            "host",
+            PASS,
+            "followed over the whole run",
+            "event",
+            plan.profiles,
+            evidence="events.jsonl",
+        )
     if plan.privileges == "user" or plan.environment == "container":
-        return finding("not_observable", "kernel_log", NOT_APPLICABLE, record.kernel_log, "event", plan.profiles)
-    return finding("kernel_log.unreadable", "host", INCOMPLETE, record.kernel_log, "event", plan.profiles)
+        return finding(
+            "not_observable",
+            "kernel_log",
+            NOT_APPLICABLE,
+            record.kernel_log,
+            "event",
+            plan.profiles,
+            evidence="events.jsonl",
+        )
+    return finding(
+        "kernel_log.unreadable", "host", INCOMPLETE, record.kernel_log, "event", plan.profiles, evidence="events.jsonl"
+    )
 
 
 def _step(plan: Plan, step: Step, outcome: Outcome | None, probes: dict[str, Probe]) -> Iterable[Finding]:

@@ -40,6 +40,7 @@ STARTS = ("Start the unit", "Start the agent detached")
 # Tasks that only steer the plays are not announced.
 QUIET = ("Validating", "Let time pass", "See how the run stands", "Leave", "Sweep", "Refuse", "Stop", "Note", "Nothing")
 VERDICT = "Say the verdict"
+AGAIN = "Stop a host that cannot be reached"  # says what was noted as unreachable already
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]
@@ -92,14 +93,14 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         self.run.note(time.time(), event, host, **details)
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
-        host, why = result._host.get_name(), str(result._result.get("msg", ""))
+        host, why = result._host.get_name(), str(result._result.get("msg", "")).removeprefix("Task failed: ")
         self.stopped[host] = f"unreachable: {why}"
         self._note("unreachable", host, stage=self.stage, task=_task(result), why=why)
         if _task(result) in STARTS:
             self._note("started", host, why="the answer was lost; it may be at work")
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
-        if _task(result) == VERDICT:
+        if _task(result) in (VERDICT, AGAIN):
             return
         said = result._result
         why = said.get("stderr") or said.get("msg") or said.get("module_stderr") or "failed"

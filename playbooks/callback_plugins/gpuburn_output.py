@@ -32,7 +32,7 @@ class CallbackModule(Default):  # type: ignore[misc]
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
         """One line; what follows from it is said where it matters."""
-        said = " ".join(str(result._result.get("msg", "no answer")).split())
+        said = " ".join(str(result._result.get("msg", "no answer")).split()).removeprefix("Task failed: ")
         self._display.display(f"unreachable: {result._host.get_name()}: {said}", color="bright red", stderr=False)
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
