@@ -75,7 +75,8 @@ def _folder(device: Device, directory: str) -> Path:
 
 
 def _room(folder: Path, size: int) -> None:
-    wanted, free = int(SPARE * size), shutil.disk_usage(folder).free
+    # Of the parent: the folder is shared, and a rank that has yet to come from an earlier use may take it along.
+    wanted, free = int(SPARE * size), shutil.disk_usage(folder.parent).free
     if free < wanted:
         raise OSError(f"{folder}: {free} bytes free, {wanted} wanted ({SPARE:g} x {size})")
 
