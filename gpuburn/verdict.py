@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpuburn import identity, plan as plans
 from gpuburn.agreement import disagreeing
@@ -35,6 +35,7 @@ class Verdict(str, enum.Enum):
 PASS, FAIL, INCOMPLETE, NOT_APPLICABLE = Verdict
 MET = ("limit.met", "fact.met")  # what a pass rests on: a demand on a quantity, and an answer within it
 SEVERITY = {FAIL: "major", INCOMPLETE: "minor"}
+EVENTS = "events.jsonl"
 HARDWARE_GUARDS = ("temperature",)
 RETEST = "repeat the run; if it repeats, return the part with this evidence"
 ALONE = {
@@ -112,33 +113,23 @@ def finding(code: str, about: str, verdict: Verdict, why: str, source: str, prof
 
 
 def _host(plan: Plan, record: HostRecord) -> Iterable[Finding]:
-    yield _boots(plan, record)
-    yield from _identity(plan, record)
-    yield _kernel_log(plan, record)
+    yield replace(_boots(plan, record), evidence=EVENTS)
+    yield from (replace(one, evidence="identity.json") for one in _identity(plan, record))
+    yield replace(_kernel_log(plan, record), evidence=EVENTS)
     for event in record.events:
         if event.code == "kernel.xid":
             why = f"{event.about}: {event.text}; this version does not class Xids, so it is never a pass"
-            yield finding("kernel.xid", "host", INCOMPLETE, why, "event", plan.profiles)
+            yield finding("kernel.xid", "host", INCOMPLETE, why, "event", plan.profiles, evidence=EVENTS)
 
 
 def _boots(plan: Plan, record: HostRecord) -> Finding:
     count = len({boot.boot_id for boot in record.boots})
     if count == 0:
-        return finding(
-            "host.boot_unknown",
-            "host",
-            INCOMPLETE,
-            "no boot was recorded",
-            "plan",
-            plan.profiles,
-            evidence="events.jsonl",
-        )
+        return finding("host.boot_unknown", "host", INCOMPLETE, "no boot was recorded", "plan", plan.profiles)
     if count > 1:
         why = f"the host booted {count - 1} time(s) during the run; no reboot was planned"
-        return finding("host.rebooted", "host", FAIL, why, "event", plan.profiles, evidence="events.jsonl")
-    return finding(
-        "host.one_boot", "host", PASS, "one boot over the whole run", "plan", plan.profiles, evidence="events.jsonl"
-    )
+        return finding("host.rebooted", "host", FAIL, why, "event", plan.profiles)
+    return finding("host.one_boot", "host", PASS, "one boot over the whole run", "plan", plan.profiles)
 
 
 def _identity(plan: Plan, record: HostRecord) -> Iterable[Finding]:
@@ -147,55 +138,27 @@ def _identity(plan: Plan, record: HostRecord) -> Iterable[Finding]:
         seen = [look.value(name) for look in record.identities]
         about = f"identity.{name}"
         if seen and all(seen) and len(set(seen)) == 1:
-            yield finding("identity.known", about, PASS, seen[0], "plan", plan.profiles, evidence="identity.json")
+            yield finding("identity.known", about, PASS, seen[0], "plan", plan.profiles)
         elif len(set(seen) - {""}) > 1:
             why = f"changed during the run: {', '.join(sorted(set(seen)))}"
-            yield finding("identity.changed", about, FAIL, why, "plan", plan.profiles, evidence="identity.json")
+            yield finding("identity.changed", about, FAIL, why, "plan", plan.profiles)
         elif blind and name in identity.NEEDS_ROOT:
             why = f"not to be seen with {plan.privileges} privileges in environment {plan.environment}"
-            yield finding("not_observable", about, NOT_APPLICABLE, why, "plan", plan.profiles, evidence="identity.json")
+            yield finding("not_observable", about, NOT_APPLICABLE, why, "plan", plan.profiles)
         else:
             reasons = {look.missing.get(name, "absent") for look in record.identities} or {"no identity was taken"}
-            yield finding(
-                "identity.missing",
-                about,
-                INCOMPLETE,
-                "; ".join(sorted(reasons)),
-                "plan",
-                plan.profiles,
-                evidence="identity.json",
-            )
+            yield finding("identity.missing", about, INCOMPLETE, "; ".join(sorted(reasons)), "plan", plan.profiles)
 
 
 def _kernel_log(plan: Plan, record: HostRecord) -> Finding:
     overrun = next((event.text for event in record.events if event.code == "kernel_log.overrun"), "")
     if overrun:
-        return finding(
-            "kernel_log.unreadable", "host", INCOMPLETE, overrun, "event", plan.profiles, evidence="events.jsonl"
-        )
+        return finding("kernel_log.unreadable", "host", INCOMPLETE, overrun, "event", plan.profiles)
     if record.kernel_log == "read":
-        return finding(
-            "kernel_log.read",
-            "host",
-            PASS,
-            "followed over the whole run",
-            "event",
-            plan.profiles,
-            evidence="events.jsonl",
-        )
+        return finding("kernel_log.read", "host", PASS, "followed over the whole run", "event", plan.profiles)
     if plan.privileges == "user" or plan.environment == "container":
-        return finding(
-            "not_observable",
-            "kernel_log",
-            NOT_APPLICABLE,
-            record.kernel_log,
-            "event",
-            plan.profiles,
-            evidence="events.jsonl",
-        )
-    return finding(
-        "kernel_log.unreadable", "host", INCOMPLETE, record.kernel_log, "event", plan.profiles, evidence="events.jsonl"
-    )
+        return finding("not_observable", "kernel_log", NOT_APPLICABLE, record.kernel_log, "event", plan.profiles)
+    return finding("kernel_log.unreadable", "host", INCOMPLETE, record.kernel_log, "event", plan.profiles)
 
 
 def _step(plan: Plan, step: Step, outcome: Outcome | None, probes: dict[str, Probe]) -> Iterable[Finding]:
