@@ -22,6 +22,7 @@ def unseal(archive: Path, folder: Path) -> None:
     if archive.is_symlink() or archive.stat().st_size > PACKED:
         raise Refused(f"{archive.name}: a sealed file is a regular one of at most {PACKED} bytes")
     temporary = folder.with_name(f".{folder.name}.tmp")
+    # Mostly there is none; one that cannot be removed makes the next line, or the last of this function, fail.
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
     try:
