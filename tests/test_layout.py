@@ -17,7 +17,10 @@ FILES = sorted(ROOT.rglob("*.py"))
 MAY_IMPORT = {"": {""}, "agent": {"", "agent"}, "controller": {"", "controller"}}
 # Packages beyond the standard library, and whose they are.
 AGENTS = {"torch", "numpy", "pynvml", "yaml", "torchao", "aiohttp", "safetensors"}
-CONTROLLERS = {"jinja2", "typer", "yaml", "pandas", "scipy", "rich", "cryptography", "babel", "ansible_runner"}
+CONTROLLERS = {
+    "jinja2", "typer", "yaml", "pandas", "numpy", "scipy", "rich", "cryptography", "babel", "ansible_runner",
+    "prometheus_client", "xlsxwriter", "pyarrow",
+}  # fmt: skip
 THEIRS = {"": {"yaml"}, "agent": AGENTS, "controller": CONTROLLERS}
 NAMELESS = ("util", "utils", "common", "helper", "helpers", "base", "manager", "misc", "core", "lib", "tools")
 LONGEST_FILE, LONGEST_FUNCTION = 300, 60
