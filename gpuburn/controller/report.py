@@ -13,6 +13,7 @@ from typing import Any
 import jinja2
 
 from gpuburn import __version__, journal, strict
+from gpuburn.controller import particulars
 from gpuburn.controller.account import Account, summary
 from gpuburn.controller.run import Run
 from gpuburn.strict import Refused
@@ -118,6 +119,7 @@ def document(run: Run, accounts: list[Account], now: float) -> dict[str, Any]:
         "version": __version__,
         "journal": journal_state(run),
         "decisions": summary(accounts),
+        "limits": particulars.limits(accounts),
         "hosts": [
             {
                 **strict.plain(a.expected),
@@ -130,8 +132,8 @@ def document(run: Run, accounts: list[Account], now: float) -> dict[str, Any]:
                 },
                 "trouble": a.trouble,
                 "findings": strict.plain(a.findings()),
-                "measurements": strict.plain([m for o in (a.collected.outcomes if a.collected else [])
-                                              for m in o.measurements]),
+                "measurements": particulars.measurements(a),
+                **particulars.of(a),
             }
             for a in accounts
         ],
