@@ -1,0 +1,1 @@
+"""One format a file: each declares FORMAT, and is found by being here."""
