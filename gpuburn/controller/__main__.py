@@ -148,21 +148,18 @@ def verify(folder: Path, plan_file: Annotated[Path, typer.Argument(metavar="PLAN
 
 @skus.command("list")
 def sku_list() -> None:
-    """Ids, one a line."""
-    from gpuburn import sku
+    """One a line: id, architecture, memory, PCI device ids, and how many numbers may reject, warn, inform."""
+    from gpuburn.controller import skus as tables
 
-    print("\n".join(sku.ids()))
+    print(tables.listed())
 
 
 @skus.command("show")
 def sku_show(name: str) -> None:
-    """Numbers of one SKU with their sources."""
-    from gpuburn import sku
+    """One SKU's numbers: what they are, how and by whom they were found, and which limit they could serve."""
+    from gpuburn.controller import skus as tables
 
-    one = sku.load(name)
-    print(f"{one.id}: {one.vendor} {one.architecture}, PCI {', '.join(one.pci_device_ids) or 'unknown'}")
-    for key, number in one.numbers.items():
-        print(f"  {key:24} {number.value:g} {number.unit}  {number.basis}, {number.confidence}: {number.source}")
+    print(tables.shown(name))
 
 
 @app.command()

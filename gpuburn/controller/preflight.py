@@ -190,5 +190,5 @@ def describe(made: Plan) -> str:
 
 
 def _peak_kw(made: Plan) -> float:
-    power = sku.load(made.sku).numbers.get("power") if made.sku else None
+    power = sku.load(made.sku).number("power") if made.sku else None
     return power.value * len(made.devices) / 1e3 if power and made.kind == "hardware" else 0.0
