@@ -49,10 +49,10 @@ def test_no_number_stands_twice() -> None:
 def test_the_tables_are_whole() -> None:
     """Counted once against the collected reference: a number that gets lost is missed here."""
     numbers = [one for name in sku.ids() for many in sku.load(name).numbers.values() for one in many]
-    assert len(sku.ids()) == 42
-    assert len(numbers) == 773
-    assert sum(one.confidence == "high" for one in numbers) == 325
-    assert sum(one.basis == "measured" for one in numbers) == 311
+    assert len(sku.ids()) >= 42
+    assert len(numbers) >= 773
+    assert sum(one.confidence == "high" for one in numbers) >= 325
+    assert sum(one.basis == "measured" for one in numbers) >= 311
 
 
 @pytest.mark.parametrize("name", ["a101", "", "../skus/l4", "A10", "l4.yml"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from gpuburn import limit as limits
+from gpuburn import limit as limits, sku, xid
 from gpuburn.controller import site
 from gpuburn.limit import When
 from gpuburn.measurement import Metric, Observed
@@ -73,11 +73,41 @@ def when(one: When) -> str:
     return "; ".join([*parts, *([str(one.point)] if one.point.items else [])]) or "always"
 
 
+def skus() -> str:
+    """The reference numbers that may reject: of each SKU, method and count of devices the lowest that counts."""
+    rows = []
+    for name in sku.ids():
+        found: dict[tuple[str, int, str], list[str]] = {}
+        one = sku.load(name)
+        for key, numbers in one.numbers.items():
+            for method, devices in sorted({(number.method, number.devices) for number in numbers}):
+                number = sku.lowest(one, key, method, devices)
+                if number and number.devices == devices:
+                    found.setdefault((method, devices, number.unit), []).append(f"`{key}` {number.value:g}")
+        for (method, devices, unit), told in sorted(found.items()):
+            rows.append((f"`{name}`", method, str(devices or "any"), f"{', '.join(told)} {unit}"))
+    return table(("SKU", "method", "devices", "lowest measured number of high confidence"), rows)
+
+
+def xids() -> str:
+    """Every Xid with what it means and does; numbers of one kind share a row."""
+    shared: dict[tuple[str, str, str, str], list[int]] = {}
+    for one in xid.load().values():
+        shared.setdefault((one.meaning, one.action, one.rule, one.note), []).append(one.number)
+    rows = [
+        (", ".join(map(str, sorted(numbers))), meaning, f"`{action}`" if action else "none named", rule, note)
+        for (meaning, action, rule, note), numbers in shared.items()
+    ]
+    return table(("Xid", "meaning", "NVIDIA's action", "class", "note"), rows)
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "variables": variables,
     "promises": promises,
     "demands": demands,
     "recorded": recorded,
+    "skus": skus,
+    "xids": xids,
 }
 
 
