@@ -1,92 +1,75 @@
-"""From verdicts to a decision: the first row of policy.yml that matches, with its reason. Data, and replayable."""
+"""From verdicts to a decision: the first row of the policy that matches, with its reason and conditions. Pure."""
 
 from __future__ import annotations
 
-import enum
+import datetime
 from collections.abc import Iterable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
+from dataclasses import dataclass, field
 
-from gpuburn import strict
-from gpuburn.plan import Kind, Level
+from gpuburn.finding import Finding, Verdict
+from gpuburn.policy import Decision, Policy, Reached, Row
 from gpuburn.strict import Refused
-from gpuburn.verdict import Finding, Verdict
 
-FILE = Path(__file__).parent / "policy.yml"
-
-# How far a host came, as the controller knows it.
-Reached = Literal["judged", "never_reached", "not_started", "lost", "vanished", "uncollected", "refused"]
-
-# What qualifies a pass.
-Mark = Literal["uncalibrated", "not_observable", "marginal"]
-
-
-class Decision(str, enum.Enum):
-    """What is done with a host for one profile, best first."""
-
-    ACCEPTED = "accepted"
-    CONDITIONAL = "conditional"
-    TRIAL_PASSED = "trial passed"
-    UNDECIDED = "undecided"
-    UNTESTED = "untested"
-    TRIAL_FAILED = "trial failed"
-    REJECTED = "rejected"
-
-    def __str__(self) -> str:
-        return str(self.value)
-
-    @property
-    def good(self) -> bool:
-        """Whether the playbook's last task lets the host be."""
-        return self in (Decision.ACCEPTED, Decision.CONDITIONAL, Decision.TRIAL_PASSED)
+DAY = 86400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One rule: empty conditions match everything."""
+class Condition:
+    """What an acceptance still waits for, who owes it, and until when (YYYY-MM-DD)."""
+
+    condition: str
+    owner: str
+    due: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The decision for one profile: why, and where it is conditional every condition, not only the first."""
 
     decision: Decision
     because: str
-    reached: tuple[Reached, ...] = ()
-    verdicts: tuple[Verdict, ...] = ()
-    kinds: tuple[Kind, ...] = ()
-    levels: tuple[Level, ...] = ()
-    marks: tuple[Mark, ...] = ()
+    conditions: list[Condition] = field(default_factory=list)
 
-    def matches(self, reached: str, verdict: str, kind: str, level: str, marked: frozenset[str]) -> bool:
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is decided about. verdict: None where there is no result; marks as marks() tells."""
+
+    reached: Reached
+    verdict: Verdict | None
+    kind: str
+    level: str
+    environment: str = "bare_metal"
+    marks: frozenset[str] = frozenset()
+
+    def fits(self, row: Row) -> bool:
         asked: tuple[tuple[tuple[str, ...], str], ...] = (
-            (self.reached, reached),
-            (self.verdicts, verdict),
-            (self.kinds, kind),
-            (self.levels, level),
+            (row.reached, self.reached),
+            (row.verdicts, str(self.verdict or "")),
+            (row.kinds, self.kind),
+            (row.levels, self.level),
+            (row.environments, self.environment),
         )
         fits = all(not wanted or value in wanted for wanted, value in asked)
-        return fits and (not self.marks or bool(marked & set(self.marks)))
+        return fits and (not row.marks or bool(self.marks & set(row.marks)))
 
 
-def load(path: Path = FILE) -> list[Row]:
-    """The policy's rows, in order."""
-    document = strict.load_yaml(path)
-    rows = document.get("rows") if isinstance(document, dict) else None
-    if not isinstance(rows, list):
-        raise Refused(f"{path.name}: wanted are rows: a list of rules")
-    return [strict.build(Row, row, f"{path.name}: row {number}") for number, row in enumerate(rows, 1)]
+def decide(policy: Policy, case: Case, at: float = 0.0) -> Decided:
+    """The decision for one profile. at: unix seconds of the run, from which conditions fall due."""
+    rows = [row for row in policy.rows if case.fits(row)]
+    if not rows:
+        raise Refused(f"policy.yml: no row for {case}")
+    first = rows[0]
+    conditions = [
+        Condition(row.condition, row.owner, _day(at + row.due_days * DAY))
+        for row in rows
+        if row.decision is first.decision and row.condition
+    ]
+    return Decided(first.decision, first.because, conditions)
 
 
-def decide(
-    rows: list[Row],
-    reached: Reached,
-    verdict: Verdict | None,
-    kind: str,
-    level: str,
-    marked: frozenset[str] = frozenset(),
-) -> tuple[Decision, str]:
-    """The decision for one profile, and why. verdict is None where there is no result; marked as marks() tells."""
-    for row in rows:
-        if row.matches(reached, str(verdict or ""), kind, level, marked):
-            return row.decision, row.because
-    raise Refused(f"policy.yml: no row for reached={reached} verdict={verdict} kind={kind} level={level}")
+def _day(at: float) -> str:
+    return datetime.datetime.fromtimestamp(at, datetime.timezone.utc).strftime("%Y-%m-%d")
 
 
 def marks(findings: Iterable[Finding], profile: str) -> frozenset[str]:
@@ -96,7 +79,7 @@ def marks(findings: Iterable[Finding], profile: str) -> frozenset[str]:
     return frozenset(marked | ({"marginal"} if any(one.marginal for one in mine) else set()))
 
 
-def worst(decisions: list[Decision]) -> Decision:
+def worst(decisions: Iterable[Decision]) -> Decision:
     """The decision for the host: the worst of its profiles; none at all is untested."""
     order = list(Decision)
     return max(decisions, key=order.index, default=Decision.UNTESTED)

@@ -36,13 +36,31 @@ class When:
 
 
 @dataclass(frozen=True, slots=True)
+class Reference:
+    """The number that a limit is a share of: what it is called, its value in the limit's unit, where it comes from."""
+
+    name: str
+    value: float
+    source: str
+    method: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.value > 0:
+            raise Refused(f"{self.name}: a reference of {self.value:g}; wanted is a number above 0")
+
+
+@dataclass(frozen=True, slots=True)
 class Limit:
     """One demand on probe.metric or probe.fact.
 
     min, max: bounds of a measurement, in unit, both admitted; warn_below, warn_above: a pass near the edge.
-    equals, agree: what a fact must be, or among whom it must be the same.
+    of: the same as shares (fail_below, fail_above, warn_below, warn_above) of another number: sku.<name> of the
+        inventory's SKU (measured by `method`), baseline, or a probe.metric of the same subject and result.
+    equals, agree: what a fact must be, or among whom it must be the same (cohort: also over the host's own devices).
     informational: why this quantity is recorded and not judged; uncalibrated: it would be, if there were a number.
-    source: limits.yml, site (the inventory) or contract; confidence: high may fail, medium may warn, low informs.
+    reference: the number that the bounds were made from. action: what to do where it is missed.
+    source: limits.yml, sku, baseline, site (the inventory) or contract; confidence: high may fail, medium may warn, low
+    informs.
     """
 
     about: str
@@ -57,30 +75,67 @@ class Limit:
     informational: str = ""
     uncalibrated: bool = False
     when: When = field(default_factory=When)
-    source: Literal["limits.yml", "sku", "site", "contract"] = "limits.yml"
+    source: Literal["limits.yml", "sku", "baseline", "site", "contract"] = "limits.yml"
     confidence: Literal["high", "medium", "low"] = "high"
+    of: str = ""
+    method: str = ""
+    fail_below: float | None = None
+    fail_above: float | None = None
+    reference: Reference | None = None
+    action: str = ""
 
     def __post_init__(self) -> None:
-        numeric = self.min is not None or self.max is not None
-        demands = [numeric, self.equals is not None, bool(self.agree), bool(self.informational)]
+        demands = [self.numeric, bool(self.of), self.equals is not None, bool(self.agree), bool(self.informational)]
         if sum(demands) != 1:
-            raise Refused(f"{self.about}: a limit is one of min/max, equals, agree or informational")
+            raise Refused(f"{self.about}: a limit is one of min/max, of, equals, agree or informational")
+        if self.of:
+            self._check_shares()
+        elif self.fail_below is not None or self.fail_above is not None or self.method:
+            raise Refused(f"{self.about}: fail_below, fail_above and method go with 'of', which says of what")
         if self.uncalibrated and not self.informational:
             raise Refused(f"{self.about}: uncalibrated goes with informational, which says what number is missing")
         if not self.informational and not self.because.strip():
             raise Refused(f"{self.about}: a limit needs a reason ('because')")
-        if numeric and not self.unit:
-            raise Refused(f"{self.about}: a limit with min or max needs its unit")
+        if (self.numeric or self.of) and not self.unit:
+            raise Refused(f"{self.about}: a limit with min, max or of needs its unit")
         if self.min is not None and self.max is not None and self.min > self.max:
             raise Refused(f"{self.about}: min {self.min:g} is above max {self.max:g}")
 
+    def _check_shares(self) -> None:
+        shares = (self.fail_below, self.warn_below, self.warn_above, self.fail_above)
+        given = [one for one in shares if one is not None]
+        if not given:
+            raise Refused(f"{self.about}: 'of' needs fail_below, fail_above, warn_below or warn_above: a share of it")
+        if min(given) <= 0 or given != sorted(given):
+            raise Refused(f"{self.about}: shares are above 0, fail_below <= warn_below <= warn_above <= fail_above")
+
     @property
     def numeric(self) -> bool:
-        return self.min is not None or self.max is not None
+        bounds = (self.min, self.max, *(() if self.of else (self.warn_below, self.warn_above)))
+        return any(one is not None for one in bounds)
 
     @property
     def can_reject(self) -> bool:
-        return not self.informational and self.confidence == "high"
+        """Whether a value can make a host fail: a demand of high confidence that has more than a warning."""
+        bounds = (self.min, self.max, self.fail_below, self.fail_above)
+        demanding = any(one is not None for one in bounds) or self.equals is not None or bool(self.agree)
+        return demanding and self.confidence == "high"
+
+    @property
+    def tolerance(self) -> float | None:
+        """How far from its reference a value may be, as a share of it; None where the limit knows no reference."""
+        if self.reference is None:
+            return None
+        bound = next((one for one in (self.min, self.max, self.warn_below, self.warn_above) if one is not None), None)
+        return None if bound is None else abs(1 - bound / self.reference.value)
+
+    def resolved(self, reference: Reference) -> Limit:
+        """The same demand in numbers: every share times the reference."""
+        return dataclasses.replace(
+            self, of="", method="", fail_below=None, fail_above=None, reference=reference,
+            min=_share(self.fail_below, reference), max=_share(self.fail_above, reference),
+            warn_below=_share(self.warn_below, reference), warn_above=_share(self.warn_above, reference),
+        )  # fmt: skip
 
     def admits(self, value: float) -> bool:
         """Whether the value is within the bounds; NaN is admitted by nothing."""
@@ -98,9 +153,12 @@ class Limit:
             return f"= {self.equals}"
         if self.agree:
             return f"the same over the {self.agree}"
-        low = "" if self.min is None else f"{self.min:g} <= "
-        high = "" if self.max is None else f" <= {self.max:g}"
-        return f"{low}x{high} {self.unit}"
+        below, above = (self.fail_below, self.fail_above) if self.of else (self.min, self.max)
+        if below is None and above is None:
+            below, above = self.warn_below, self.warn_above
+        low = "" if below is None else f"{below:.6g} <= "
+        high = "" if above is None else f" <= {above:.6g}"
+        return f"{low}x / {self.of}{high}" if self.of else f"{low}x{high} {self.unit}"
 
 
 @functools.cache
@@ -149,7 +207,8 @@ def _site(
             yield strict.build(Limit, {**fields, "about": about, "source": "site"}, where)
             continue
         for one in ours:
-            kept = {} if one.informational or one.agree or one.equals is not None else strict.plain(one)
+            bounded = one.numeric or (one.of and not {"min", "max", "equals", "agree", "informational"} & set(fields))
+            kept = strict.plain(one) if bounded else {}
             unit = {"unit": one.unit} if one.unit else {}
             yield strict.build(
                 Limit,
@@ -164,6 +223,10 @@ def _site(
                 },
                 where,
             )
+
+
+def _share(share: float | None, reference: Reference) -> float | None:
+    return None if share is None else share * reference.value
 
 
 def narrowed(limit: Limit, step: str, profiles: Iterable[str]) -> Limit:

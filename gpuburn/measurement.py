@@ -10,7 +10,7 @@ import re
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any, Literal, Union
 
 from gpuburn import percentile
 from gpuburn.strict import Refused
@@ -61,6 +61,7 @@ class Metric:
     per: whom it is about ("" = the step's scope decides, "host", "device").
     at: point key -> the list parameter of the probe that gives its values; so the plan knows every point.
     kinds: the kinds of run in which it is promised (a CPU rehearsal has no GPU sensors).
+    better: "higher" or "lower" for a number that devices, runs and vendors are compared by; "" for all others.
     """
 
     unit: str
@@ -69,6 +70,7 @@ class Metric:
     per: str = ""
     at: dict[str, str] = field(default_factory=dict)
     kinds: tuple[str, ...] = ("hardware", "rehearsal", "simulated")
+    better: Literal["", "higher", "lower"] = ""
 
     def __post_init__(self) -> None:
         if self.unit not in UNITS:
@@ -144,6 +146,8 @@ class Measurement:
     """One value per metric, subject and point, with the range that it was drawn from.
 
     count is of independent units: readings, requests or engine steps, never tokens that share a step.
+    cv: coefficient of variation of the readings of this subject (sd over mean), where their median is the value: how
+    well the device repeats itself. None: fewer than two readings, or another reduction.
     """
 
     name: str
@@ -154,6 +158,21 @@ class Measurement:
     low: float
     high: float
     count: int
+    cv: float | None = None
+
+
+def variation(values: Sequence[float]) -> float | None:
+    """Sample standard deviation over mean, a ratio; None for fewer than two values or a mean of zero.
+
+    Only IEEE sums and one square root, so that host and controller get the same bits.
+    """
+    scale = max((abs(value) for value in values), default=0.0)
+    mean = math.fsum(value / scale for value in values) / len(values) if scale else 0.0
+    if len(values) < 2 or mean == 0:
+        return None
+    squares = math.fsum((value / scale / mean - 1) ** 2 for value in values)
+    found = math.sqrt(squares / (len(values) - 1))
+    return found if math.isfinite(found) else None
 
 
 def _delta(readings: Sequence[Reading]) -> float:
@@ -209,9 +228,9 @@ def measure(probe: str, metrics: dict[str, Metric], readings: Iterable[Reading])
         if value is None:
             continue
         finite = [r.value for r in many if not r.failed]
+        cv = variation(finite) if metrics[name].reduce == "median" else None
+        full = f"{probe}.{name}"
         found.append(
-            Measurement(
-                f"{probe}.{name}", metrics[name].unit, subject, point, value, min(finite), max(finite), len(many)
-            )
+            Measurement(full, metrics[name].unit, subject, point, value, min(finite), max(finite), len(many), cv)
         )
     return found

@@ -88,6 +88,8 @@ class Plan:
     """issued and deadline are unix seconds of the controller; the run is over at the deadline, finished or not.
 
     privileges: whether the supervisor is root (kernel log, DMI). worker: the account of the workers ("" = the same).
+    decision_rule: how a value near its limit is judged (policy.yml). policy, criteria: SHA-256 of the policy, and of
+    all that the host is judged by (criteria.py).
     """
 
     schema: Literal["gpuburn/plan/1"]
@@ -113,6 +115,9 @@ class Plan:
     left_out: list[LeftOut]
     versions: dict[str, str]
     notes: list[str] = field(default_factory=list)
+    decision_rule: Literal["simple", "guard_band"] = "simple"
+    policy: str = ""
+    criteria: str = ""
 
     def step(self, name: str) -> Step | None:
         return next((step for step in self.steps if step.name == name), None)
@@ -171,6 +176,16 @@ def check(plan: Plan, where: str = "plan") -> Plan:
     return plan
 
 
+def _check_share(limit: Limit, step: Step, probes: dict[str, Probe], where: str) -> None:
+    """A share of another measurement: of the same step (or its telemetry), in the same unit."""
+    probe, _, name = limit.of.partition(".")
+    known(probe, [step.probe, TELEMETRY.name], f"{where}: of")
+    metrics = owner(probe, step, probes).metrics
+    known(name, metrics, f"{where}: of: metric of {probe}")
+    if metrics[name].unit != limit.unit:
+        raise Refused(f"{where}: {limit.of} is measured in {metrics[name].unit!r}, limited in {limit.unit!r}")
+
+
 def _check_step(plan: Plan, step: Step, probes: dict[str, Probe], where: str) -> None:
     if not NAME.fullmatch(step.name):
         raise Refused(f"{where}: a step's name is a folder's: letters, digits, _ and -, at most 60")
@@ -197,6 +212,8 @@ def _check_limit(plan: Plan, limit: Limit, probes: dict[str, Probe], where: str)
         declared = owner(probe, step, probes)
         known(metric, [*declared.metrics, *declared.facts], f"{where}: metric or fact of {probe}")
         fits(limit, declared, where)
+        if limit.of:
+            _check_share(limit, step, probes, where)
         if not any(demanded(plan, limit, step, probes)):
             raise Refused(f"{where}: step {name} has no point {str(limit.when.point)!r}, so that it demands nothing")
     for profile in limit.when.profiles:
@@ -213,9 +230,9 @@ def fits(limit: Limit, probe: Probe, where: str) -> None:
     metric = probe.metrics.get(name)
     if metric and (limit.agree or limit.equals is not None):
         raise Refused(f"{where}: {limit.about} is a number; wanted is min or max")
-    if not metric and limit.numeric:
+    if not metric and (limit.numeric or limit.of):
         raise Refused(f"{where}: {limit.about} is a fact; wanted is equals or agree")
-    if metric and limit.numeric and limit.unit != metric.unit:
+    if metric and (limit.numeric or limit.of) and limit.unit != metric.unit:
         raise Refused(f"{where}: {limit.about} is measured in {metric.unit!r}, limited in {limit.unit!r}")
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
-from gpuburn import __version__, limit as limits, profile, sku
+from gpuburn import __version__, criteria, limit as limits, policy as policies, profile, resolve, sku
+from gpuburn.baseline import Baseline
 from gpuburn.limit import Limit, When
 from gpuburn.measurement import Metric, Observed, Point
 from gpuburn.plan import (
@@ -25,6 +26,7 @@ from gpuburn.plan import (
     fits,
     owner,
 )
+from gpuburn.policy import Policy
 from gpuburn.probe import Probe, discover
 from gpuburn.strict import Refused, known
 from gpuburn.telemetry import TELEMETRY
@@ -60,6 +62,8 @@ class Request:
     site_limits: tuple[tuple[str, dict[str, Any]], ...] = ()
     only: tuple[str, ...] = ()
     grace: float = GRACE
+    policy: Policy = field(default_factory=policies.load)
+    baseline: Baseline | None = None
 
 
 def make(request: Request, nonce: str, issued: float) -> Plan:
@@ -68,16 +72,14 @@ def make(request: Request, nonce: str, issued: float) -> Plan:
     if not steps:
         raise Refused(f"{request.host}: profiles {request.profiles} have no step at level {request.level}")
     demands, silent = demand(request, steps)
-    return check(
-        Plan(
+    made = Plan(
             SCHEMA, request.run, request.delivery, request.host, request.kind, request.environment, request.privileges,
             request.worker, request.level, request.profiles, request.sku, request.place, devices(request), nonce, SEED,
             issued, issued + sum(step.timeout for step in steps) + request.grace, steps, demands,
             GUARDS if request.kind == "rehearsal" else [*GUARDS, HEAT], [*left_out, *silent],
-            {"gpuburn": __version__}, notes(request),
-        ),
-        f"plan of {request.host}",
+            {"gpuburn": __version__}, notes(request), request.policy.decision_rule, request.policy.digest,
     )  # fmt: skip
+    return check(replace(made, criteria=criteria.digest(made)), f"plan of {request.host}")
 
 
 def asked(request: Request, steps: list[Step], left_out: list[LeftOut]) -> tuple[list[Step], list[LeftOut]]:
@@ -114,10 +116,12 @@ def notes(request: Request) -> list[str]:
 
 def demand(request: Request, steps: list[Step]) -> tuple[list[Limit], list[LeftOut]]:
     """Every limit that applies, bound to its step; and each promise of a step that is not judged, with why."""
-    book = [*limits.merge(limits.load(), request.site_limits), *_ordered(request, steps)]
+    merged = [*limits.merge(limits.load(), request.site_limits), *_ordered(request, steps)]
     conditions = _conditions()
-    for limit in book:
+    for limit in merged:
         _declared(limit, conditions)
+    ordered = sku.load(request.sku, f"{request.host}: gpuburn_sku") if request.sku else None
+    book = [resolve.of_sku(limit, ordered, request.count) for limit in merged]
     found: list[Limit] = []
     left_out: list[LeftOut] = []
     for step in steps:
@@ -140,6 +144,7 @@ def _bound(
     if request.kind not in promised.kinds or not applying:
         return [], [LeftOut(where, _why(request, promised, mine), step.profiles)]
     narrow = [one for one in (limits.narrowed(one, step.name, step.profiles) for one in applying) if one.when.profiles]
+    narrow = _by_baseline(request, step, promised, narrow, points)
     found = [one for one in narrow if any(one.when.point.includes(point) for point in points)]
     silent = [
         LeftOut(
@@ -154,6 +159,22 @@ def _bound(
         if deaf:
             silent.append(LeftOut(f"{where} at {point}" if point.items else where, "no limit speaks of it", deaf))
     return found, silent
+
+
+def _by_baseline(
+    request: Request, step: Step, promised: Metric | Observed, narrow: list[Limit], points: list[Point]
+) -> list[Limit]:
+    """What has no number of its own is judged by the baseline that the site names."""
+    if request.baseline is None or not isinstance(promised, Metric) or not promised.better:
+        return narrow
+    judged: list[Limit] = []
+    for one in narrow:
+        here = [point for point in points if one.when.point.includes(point)]
+        shares = request.policy.baseline
+        judged += (
+            resolve.of_baseline(one, step, promised, here, request.baseline, shares) if one.uncalibrated else [one]
+        )
+    return judged
 
 
 def _why(request: Request, promised: Metric | Observed, mine: list[Limit]) -> str:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Literal
 
 from gpuburn import strict
+from gpuburn.finding import Finding, Verdict
 from gpuburn.identity import HostRecord
 from gpuburn.outcome import Outcome
 from gpuburn.plan import Device, Environment, Kind, LeftOut, Level
 from gpuburn.strict import Refused
-from gpuburn.verdict import Finding, Verdict
 
 SCHEMA: Literal["gpuburn/result/1"] = "gpuburn/result/1"
 LIMIT = 64 * strict.MEBIBYTE  # bytes of result.json: 8 GPUs and 30 steps need about 1 MiB
@@ -46,6 +46,7 @@ class Result:
     left_out: list[LeftOut]
     versions: dict[str, str]
     evidence: dict[str, str] = field(default_factory=dict)
+    criteria: str = ""
 
 
 def decode(data: bytes, where: str = "result.json") -> Result:

@@ -20,7 +20,7 @@ TELEMETRY = Probe(
     name="telemetry",
     doc="Sensors of the host and its GPUs, read once a second while a step runs.",
     scope="host",
-    revision=1,
+    revision=2,
     work=(),
     needs=(),
     smoke={},
@@ -32,7 +32,17 @@ TELEMETRY = Probe(
         "memory_available": Metric("GiB", "min", "host memory that could still be had", per="host"),
         "temperature": Metric("C", "max", "GPU core (nvmlDeviceGetTemperature)", per="device", kinds=GPU),
         "power": Metric("W", "median", "board power (nvmlDeviceGetPowerUsage)", per="device", kinds=GPU),
-        "sm_clock": Metric("MHz", "min", "SM clock (nvmlDeviceGetClockInfo)", per="device", kinds=GPU),
+        "power_limit": Metric(
+            "W", "min", "power limit in force (nvmlDeviceGetEnforcedPowerLimit)", per="device", kinds=GPU
+        ),
+        "memory_peak": Metric(
+            "GB/s",
+            "last",
+            "what the memory could carry: 2 x maximum memory clock x bus width / 8 (NVML)",
+            per="device",
+            kinds=GPU,
+        ),
+        "sm_clock": Metric("MHz", "min", "SM clock (nvmlDeviceGetClockInfo)", per="device", kinds=GPU, better="higher"),
     },
     facts={},
 )

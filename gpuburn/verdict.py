@@ -6,86 +6,37 @@ What came back only answers. Whatever is missing is incomplete, which is never a
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any
 
-from gpuburn import identity, plan as plans
-from gpuburn.agreement import disagreeing
+from gpuburn import identity, plan as plans, xids
+from gpuburn.comparison import Asked, compare
+from gpuburn.finding import Finding, Verdict, finding
 from gpuburn.identity import HostRecord
-from gpuburn.limit import Limit
-from gpuburn.measurement import NOWHERE, Measurement, Observed, Point
 from gpuburn.outcome import Outcome, Status, SubjectOutcome
-from gpuburn.plan import HOST, Plan, Step
+from gpuburn.plan import Plan, Step
 from gpuburn.probe import Probe, discover
-
-
-class Verdict(str, enum.Enum):
-    """What a finding says; a profile's verdict is the worst of pass, fail and incomplete."""
-
-    PASS = "pass"
-    FAIL = "fail"
-    INCOMPLETE = "incomplete"
-    NOT_APPLICABLE = "not_applicable"
-
-    def __str__(self) -> str:
-        return str(self.value)
-
 
 PASS, FAIL, INCOMPLETE, NOT_APPLICABLE = Verdict
 MET = ("limit.met", "fact.met")  # what a pass rests on: a demand on a quantity, and an answer within it
-SEVERITY = {FAIL: "major", INCOMPLETE: "minor"}
 EVENTS = "events.jsonl"
 HARDWARE_GUARDS = ("temperature",)
-RETEST = "repeat the run; if it repeats, return the part with this evidence"
-ALONE = {
-    "alone": "the plan has no other that could agree",
-    "cohort": "one host cannot tell what the cohort says, and this version does not compare hosts",
-}
-ACTIONS = {
-    "limit.failed": RETEST,
-    "fact.failed": RETEST,
-    "guard.tripped": "check cooling, power and disk of the host, then repeat the run",
-    "step.unkillable": "power-cycle the host; a process that cannot be killed hangs in the driver",
-    "host.rebooted": "look at the BMC's log; a host that reboots under load is returned",
-    "kernel.xid": "look the Xid up in NVIDIA's catalogue; under our own load it is a reason to ask the vendor",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One demand against what was seen.
-
-    code: what was demanded and how it ended, stable for machines. about: probe.metric, step or host.
-    profiles: whose verdicts it enters. evidence: the file in the run folder that shows it.
-    """
-
-    code: str
-    about: str
-    verdict: Verdict
-    why: str
-    source: str
-    profiles: tuple[str, ...]
-    step: str = ""
-    subject: str = HOST
-    point: Point = NOWHERE
-    marginal: bool = False
-    severity: str = ""
-    action: str = ""
-    evidence: str = ""
 
 
 def judge(plan: Plan, outcomes: Iterable[Outcome], record: HostRecord) -> list[Finding]:
     """Every demand of the plan against what came back, in the plan's order."""
     probes = discover()
     by_step = {outcome.step: outcome for outcome in outcomes}
-    findings = [*_host(plan, record)]
+    findings = [*_host(plan, by_step.values(), record)]
     for step in plan.steps:
         outcome = by_step.get(step.name)
         findings += _step(plan, step, outcome, probes)
         for limit in plan.limits:
             if step.name in limit.when.steps:
-                findings += _limit(plan, limit, step, outcome, probes)
+                wanted = list(plans.demanded(plan, limit, step, probes))
+                promised = plans.promise(limit, step, probes)
+                findings += compare(Asked(limit, step, promised, wanted, plan.decision_rule), outcome)
     return findings
 
 
@@ -102,24 +53,11 @@ def verdicts(plan: Plan, findings: list[Finding]) -> dict[str, Verdict]:
     return {profile: fold(findings, profile) for profile in plan.profiles}
 
 
-def finding(code: str, about: str, verdict: Verdict, why: str, source: str, profiles: tuple[str, ...], **more: object
-            ) -> Finding:  # fmt: skip
-    """A finding with the severity and the suggested action that its code and verdict bring."""
-    action = "" if verdict in (PASS, NOT_APPLICABLE) else ACTIONS.get(code, "repeat the run")
-    return Finding(
-        code, about, verdict, why, source, profiles, severity=SEVERITY.get(verdict, ""), action=action,
-        **more,  # type: ignore[arg-type]
-    )  # fmt: skip
-
-
-def _host(plan: Plan, record: HostRecord) -> Iterable[Finding]:
+def _host(plan: Plan, outcomes: Iterable[Outcome], record: HostRecord) -> Iterable[Finding]:
     yield replace(_boots(plan, record), evidence=EVENTS)
     yield from (replace(one, evidence="identity.json") for one in _identity(plan, record))
     yield replace(_kernel_log(plan, record), evidence=EVENTS)
-    for event in record.events:
-        if event.code == "kernel.xid":
-            why = f"{event.about}: {event.text}; this version does not class Xids, so it is never a pass"
-            yield finding("kernel.xid", "host", INCOMPLETE, why, "event", plan.profiles, evidence=EVENTS)
+    yield from xids.findings(record.events, outcomes, plan.profiles, EVENTS)
 
 
 def _boots(plan: Plan, record: HostRecord) -> Finding:
@@ -184,7 +122,7 @@ def _step(plan: Plan, step: Step, outcome: Outcome | None, probes: dict[str, Pro
 
 
 def _worked(step: Step, subject: str, one: SubjectOutcome | None, probe: Probe) -> Finding:
-    where = {"step": step.name, "subject": subject, "evidence": f"steps/{step.name}/outcome.json"}
+    where: dict[str, Any] = {"step": step.name, "subject": subject, "evidence": f"steps/{step.name}/outcome.json"}
     if one is None:
         return finding("step.silent", step.name, INCOMPLETE, "said nothing", "plan", step.profiles, **where)
     if one.status is not Status.COMPLETED:
@@ -196,77 +134,3 @@ def _worked(step: Step, subject: str, one: SubjectOutcome | None, probe: Probe) 
         return finding("step.no_work", step.name, INCOMPLETE, why, "plan", step.profiles, **where)
     done = ", ".join(f"{getattr(one.work, name):,} {name}" for name in probe.work) or "ran"
     return finding("step.worked", step.name, PASS, done, "plan", step.profiles, **where)
-
-
-def _limit(
-    plan: Plan, limit: Limit, step: Step, outcome: Outcome | None, probes: dict[str, Probe]
-) -> Iterable[Finding]:
-    wanted = list(plans.demanded(plan, limit, step, probes))
-    if isinstance(plans.promise(limit, step, probes), Observed):
-        yield from _facts(limit, step, outcome, wanted)
-        return
-    seen = {(m.name, m.subject, m.point): m for m in (outcome.measurements if outcome else [])}
-    for subject, point in wanted:
-        yield _number(limit, step, subject, point, seen.get((limit.about, subject, point)))
-
-
-def _number(limit: Limit, step: Step, subject: str, point: Point, m: Measurement | None) -> Finding:
-    where = {"step": step.name, "subject": subject, "point": point, "evidence": f"steps/{step.name}"}
-    profiles = limit.when.profiles
-    if m is None or m.count < 1:
-        return finding("limit.unmeasured", limit.about, INCOMPLETE, f"not measured; needs {limit}", "limit", profiles,
-                       **where)  # fmt: skip
-    seen = f"{m.value:.6g} {m.unit}"
-    if limit.informational:
-        why = f"{seen}; no limit: {limit.informational}"
-        code = "uncalibrated" if limit.uncalibrated else "informational"
-        return finding(code, limit.about, NOT_APPLICABLE, why, "limit", profiles, **where)
-    if m.unit != limit.unit:
-        why = f"measured in {m.unit!r}, limited in {limit.unit!r}"
-        return finding("limit.other_unit", limit.about, INCOMPLETE, why, "limit", profiles, **where)
-    if limit.admits(m.value):
-        return finding("limit.met", limit.about, PASS, f"{seen}; needs {limit}", "limit", profiles,
-                       marginal=limit.marginal(m.value), **where)  # fmt: skip
-    if limit.can_reject:
-        return finding("limit.failed", limit.about, FAIL, f"{seen}; needs {limit}", "limit", profiles, **where)
-    why = f"{seen}; outside {limit}, a number of {limit.confidence} confidence, which may not reject"
-    return finding("limit.outside", limit.about, PASS, why, "limit", profiles, marginal=True, **where)
-
-
-def _facts(limit: Limit, step: Step, outcome: Outcome | None, wanted: list[tuple[str, Point]]) -> Iterable[Finding]:
-    said: dict[tuple[str, Point], set[str]] = {key: set() for key in wanted}
-    for fact in outcome.facts if outcome else []:
-        if fact.name == limit.about and (fact.subject, fact.point) in said:
-            said[fact.subject, fact.point].add(fact.value)
-    for point in dict.fromkeys(point for _, point in wanted):
-        here = {subject: values for (subject, at), values in said.items() if at == point}
-        odd = disagreeing({s: next(iter(v)) for s, v in here.items() if len(v) == 1}) if limit.agree else {}
-        among = "cohort" if limit.agree == "cohort" else "alone" if limit.agree and len(here) == 1 else ""
-        for subject, values in here.items():
-            yield _fact(limit, step, subject, point, sorted(values), odd.get(subject, among))
-
-
-def _fact(limit: Limit, step: Step, subject: str, point: Point, values: list[str], odd: str) -> Finding:
-    where = {"step": step.name, "subject": subject, "point": point, "evidence": f"steps/{step.name}"}
-    profiles = limit.when.profiles
-    if not values:
-        return finding("fact.unobserved", limit.about, INCOMPLETE, f"not observed; needs {limit}", "limit", profiles,
-                       **where)  # fmt: skip
-    if limit.informational:
-        why = f"{values[0][:120]}; no limit: {limit.informational}"
-        return finding("informational", limit.about, NOT_APPLICABLE, why, "limit", profiles, **where)
-    if len(values) > 1:
-        why = f"said {len(values)} different things in one step: {', '.join(v[:40] for v in values[:3])}"
-        return finding("fact.failed", limit.about, FAIL, why, "limit", profiles, **where)
-    if odd == "minority":
-        why = f"{values[0][:60]} differs from what most others say"
-        return finding("fact.failed", limit.about, FAIL, why, "limit", profiles, **where)
-    if odd == "undecided":
-        why = f"{values[0][:60]} differs from another, and nothing tells which is right"
-        return finding("fact.disagrees", limit.about, INCOMPLETE, why, "limit", profiles, **where)
-    if odd in ALONE:
-        why = f"{values[0][:120]}; {ALONE[odd]}"
-        return finding(f"fact.{odd}", limit.about, NOT_APPLICABLE, why, "limit", profiles, **where)
-    if limit.equals is not None and values[0] != limit.equals:
-        return finding("fact.failed", limit.about, FAIL, f"{values[0][:60]}; needs {limit}", "limit", profiles, **where)
-    return finding("fact.met", limit.about, PASS, f"{values[0][:120]}; needs {limit}", "limit", profiles, **where)

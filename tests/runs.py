@@ -14,13 +14,14 @@ from typing import Any
 from gpuburn import evidence, percentile, plan as plans, planning, result as results, run_folder, strict
 from gpuburn.agent.seal import seal
 from gpuburn.controller.run import Expected, Run
+from gpuburn.finding import Finding, Verdict
 from gpuburn.identity import REQUIRED, Boot, Event, HostRecord, Identity
 from gpuburn.measurement import PERCENTILE, Fact, Metric, Reading, Work
 from gpuburn.outcome import Outcome, Status, SubjectOutcome
 from gpuburn.plan import Plan, Step
 from gpuburn.planning import Request
 from gpuburn.probe import Probe, Taken, discover
-from gpuburn.verdict import Finding, Verdict, judge, verdicts
+from gpuburn.verdict import judge, verdicts
 
 RUN = "20260101T000000Z-0000"
 NONCE = "0123456789abcdef" * 2
@@ -168,7 +169,7 @@ def conclude(folder: Path, of: Plan) -> results.Result:
     result = results.Result(
         results.SCHEMA, of.run, of.delivery, of.host, "node1.site", of.kind, of.environment, of.level, of.nonce,
         strict.digest((folder / "plan.json").read_bytes()), ISSUED, ISSUED + 60, "finished", of.devices, host, said,
-        findings, verdicts(of, findings), of.left_out, {"gpuburn": "0"}, results.evidence(folder),
+        findings, verdicts(of, findings), of.left_out, {"gpuburn": "0"}, results.evidence(folder), of.criteria,
     )  # fmt: skip
     (folder / "result.json").write_bytes(strict.encode(result))
     seal(folder)

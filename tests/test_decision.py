@@ -9,14 +9,16 @@ from typing import Any, get_args
 import pytest
 from hypothesis import given, strategies as st
 
-from gpuburn import decision
-from gpuburn.decision import Decision, Reached, Row, decide, load, marks, worst
+from gpuburn import policy
+from gpuburn.decision import Case, Condition, Decided, decide, marks, worst
+from gpuburn.finding import Finding, Verdict
 from gpuburn.plan import LEVELS, Kind
+from gpuburn.policy import Decision, Mark, Policy, Reached, Row, load
 from gpuburn.strict import Refused
-from gpuburn.verdict import Finding, Verdict
 
 PASS, FAIL, INCOMPLETE, _ = Verdict
-ROWS = load()
+POLICY = load()
+MARKS = get_args(Mark)
 KINDS = get_args(Kind)
 NO_RESULT = [one for one in get_args(Reached) if one != "judged"]
 
@@ -48,54 +50,74 @@ TABLE = [
 
 @pytest.mark.parametrize(("reached", "verdict", "kind", "level", "wanted"), TABLE)
 def test_the_policy_row_by_row(reached: Any, verdict: Verdict | None, kind: str, level: str, wanted: str) -> None:
-    found, because = decide(ROWS, reached, verdict, kind, level)
-    assert str(found) == wanted
-    assert because.strip()
+    found = decide(POLICY, Case(reached, verdict, kind, level))
+    assert str(found.decision) == wanted
+    assert found.because.strip() and found.conditions == []
 
 
 def test_every_row_of_the_policy_decides_something() -> None:
     used = set()
     for reached, verdict, kind, level, _ in TABLE:
-        for marked in (frozenset(), *(frozenset({mark}) for mark in get_args(decision.Mark))):
-            matches = (row.matches(reached, str(verdict or ""), kind, level, marked) for row in ROWS)
-            used.add(list(matches).index(True))
-    assert used == set(range(len(ROWS)))
+        for mark, environment in itertools.product(("", *MARKS), ("bare_metal", "vm")):
+            case = Case(reached, verdict, kind, level, environment, frozenset({mark} - {""}))
+            used.add([case.fits(row) for row in POLICY.rows].index(True))
+    assert used == set(range(len(POLICY.rows)))
 
 
 @pytest.mark.parametrize("reached", NO_RESULT)
 def test_a_host_without_a_result_is_never_good(reached: Any) -> None:
     for kind, level, verdict in itertools.product(KINDS, LEVELS, [None, *Verdict]):
-        assert not decide(ROWS, reached, verdict, kind, level)[0].good
+        assert not decide(POLICY, Case(reached, verdict, kind, level)).decision.good
 
 
 def test_only_hardware_that_passed_at_standard_or_soak_is_accepted() -> None:
     ways = itertools.product(get_args(Reached), [PASS, FAIL, INCOMPLETE], KINDS, LEVELS)
-    accepted = [way for way in ways if decide(ROWS, *way)[0] is Decision.ACCEPTED]
+    accepted = [way for way in ways if decide(POLICY, Case(*way)).decision is Decision.ACCEPTED]
     assert accepted == [("judged", PASS, "hardware", "standard"), ("judged", PASS, "hardware", "soak")]
 
 
 def test_only_hardware_is_rejected() -> None:
     ways = itertools.product(get_args(Reached), [PASS, FAIL, INCOMPLETE], KINDS, LEVELS)
-    assert {way[2] for way in ways if decide(ROWS, *way)[0] is Decision.REJECTED} == {"hardware"}
+    assert {way[2] for way in ways if decide(POLICY, Case(*way)).decision is Decision.REJECTED} == {"hardware"}
 
 
 def test_incomplete_is_never_good() -> None:
     for kind, level in itertools.product(KINDS, LEVELS):
-        assert not decide(ROWS, "judged", INCOMPLETE, kind, level)[0].good
+        assert not decide(POLICY, Case("judged", INCOMPLETE, kind, level, marks=frozenset(MARKS))).decision.good
 
 
 def test_what_no_row_speaks_of_is_refused_and_not_guessed() -> None:
     for verdict in (None, Verdict.NOT_APPLICABLE):
-        with pytest.raises(Refused, match="no row for reached=judged"):
-            decide(ROWS, "judged", verdict, "hardware", "standard")
+        with pytest.raises(Refused, match=r"no row for .*judged"):
+            decide(POLICY, Case("judged", verdict, "hardware", "standard"))
     with pytest.raises(Refused, match="no row"):
-        decide([], "lost", None, "hardware", "standard")
+        decide(Policy([]), Case("lost", None, "hardware", "standard"))
 
 
 def test_the_first_row_that_matches_decides() -> None:
     rows = [Row(Decision.UNDECIDED, "first", kinds=("hardware",)), Row(Decision.ACCEPTED, "second")]
-    assert decide(rows, "judged", PASS, "hardware", "soak") == (Decision.UNDECIDED, "first")
-    assert decide(rows, "judged", PASS, "rehearsal", "soak") == (Decision.ACCEPTED, "second")
+    assert decide(Policy(rows), Case("judged", PASS, "hardware", "soak")) == Decided(Decision.UNDECIDED, "first")
+    assert decide(Policy(rows), Case("judged", PASS, "rehearsal", "soak")) == Decided(Decision.ACCEPTED, "second")
+
+
+def test_every_condition_is_told_with_its_owner_and_its_day() -> None:
+    case = Case("judged", PASS, "hardware", "standard", marks=frozenset({"marginal", "uncalibrated"}))
+    found = decide(POLICY, case, at=1796083200.0)  # 2026-12-01
+    assert found.decision is Decision.CONDITIONAL
+    assert found.conditions == [
+        Condition("a re-test of what was marginal passes", "the vendor", "2026-12-31"),
+        Condition(
+            "numbers without a reference are compared with peers, a baseline or the contract", "the buyer", "2026-12-31"
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    "environment, owner", [("vm", "the provider"), ("container", "the provider"), ("bare_metal", "the vendor")]
+)
+def test_what_could_not_be_observed_is_owed_by_whoever_can_see_it(environment: str, owner: str) -> None:
+    found = decide(POLICY, Case("judged", PASS, "hardware", "soak", environment, frozenset({"not_observable"})))
+    assert found.conditions[0].owner == owner
 
 
 @pytest.mark.parametrize(
@@ -108,12 +130,43 @@ def test_the_first_row_that_matches_decides() -> None:
         ("{decision: accepted, because: x, reached: [jugded]}", "'jugded' is not one of judged"),
         ("{decision: accepted, because: x, kinds: [hardwear]}", "'hardwear' is not one of hardware"),
         ("{decision: accepted, because: x, levels: [standart]}", "'standart' is not one of smoke"),
+        ("{decision: accepted, because: x, marks: [waved]}", "'waved' is not one of uncalibrated"),
+        ("{decision: accepted, because: ' '}", "needs a reason"),
+        ("{decision: accepted, because: x, condition: y}", "go with conditional, all three"),
+        ("{decision: conditional, because: x}", "go with conditional, all three"),
+        ("{decision: conditional, because: x, condition: y, owner: z}", "go with conditional, all three"),
     ],
 )
 def test_a_policy_with_a_typo_is_refused(tmp_path: Path, row: str, says: str) -> None:
     (tmp_path / "policy.yml").write_text(f"rows:\n  - {row}\n")
-    with pytest.raises(Refused, match=rf"policy\.yml: row 1.*{says}"):
+    with pytest.raises(Refused, match=rf"policy\.yml\.rows\[0\].*{says}"):
         load(tmp_path / "policy.yml")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("decision_rule: guarded", "'guarded' is not one of simple, guard_band"),
+        ("peers: reject", "'reject' is not one of inform, warn, fail"),
+        ("breaker: {share: 0.0}", "a share in"),
+        ("breaker: {hosts: 1}", "at least 2 hosts"),
+        ("baseline: {fail_below: 0.99}", "fail_below <= warn_below"),
+        ("baseline: {fail_below: 0}", "0 < fail_below"),
+        ("decision: simple", "unknown 'decision'; did you mean 'decision_rule'"),
+    ],
+)
+def test_a_setting_that_means_nothing_is_refused(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "policy.yml").write_text(f"rows: []\n{text}\n")
+    with pytest.raises(Refused, match=says):
+        load(tmp_path / "policy.yml")
+
+
+def test_another_order_of_the_keys_is_the_same_policy_and_another_row_is_not(tmp_path: Path) -> None:
+    (tmp_path / "a.yml").write_text("rows: []\npeers: fail\n")
+    (tmp_path / "b.yml").write_text("# a remark\npeers: fail\nrows: []\n")
+    (tmp_path / "c.yml").write_text("peers: fail\nrows: [{decision: untested, because: x}]\n")
+    first, second, third = (load(tmp_path / name).digest for name in ("a.yml", "b.yml", "c.yml"))
+    assert first == second != third
 
 
 @pytest.mark.parametrize("text", ["rows: 5\n", "row: []\n", "- a\n", ""])
@@ -140,22 +193,23 @@ def test_the_order_from_best_to_worst() -> None:
     wanted = ["accepted", "conditional", "trial passed", "undecided", "untested", "trial failed", "rejected"]
     assert [str(one) for one in Decision] == wanted
     assert [one.good for one in Decision] == [True, True, True, False, False, False, False]
-    assert decision.FILE.exists()
+    assert policy.FILE.exists()
 
 
-@pytest.mark.parametrize("mark", ["uncalibrated", "not_observable", "marginal"])
+@pytest.mark.parametrize("mark", MARKS)
 @pytest.mark.parametrize("level", ["standard", "soak"])
 def test_a_qualified_pass_on_hardware_is_conditional(mark: str, level: str) -> None:
-    made, because = decide(load(), "judged", Verdict.PASS, "hardware", level, frozenset({mark}))
-    assert made is Decision.CONDITIONAL and "on condition" in because
+    made = decide(POLICY, Case("judged", PASS, "hardware", level, marks=frozenset({mark})))
+    assert made.decision is Decision.CONDITIONAL
+    assert all(one.condition and one.owner and one.due for one in made.conditions) and len(made.conditions) == 1
 
 
 @pytest.mark.parametrize(
     "verdict, wanted", [(Verdict.FAIL, Decision.REJECTED), (Verdict.INCOMPLETE, Decision.UNDECIDED)]
 )
 def test_a_mark_never_softens_what_did_not_pass(verdict: Verdict, wanted: Decision) -> None:
-    marked = frozenset({"uncalibrated", "not_observable", "marginal"})
-    assert decide(load(), "judged", verdict, "hardware", "standard", marked)[0] is wanted
+    case = Case("judged", verdict, "hardware", "standard", marks=frozenset(MARKS))
+    assert decide(POLICY, case).decision is wanted
 
 
 def test_marks_are_those_of_the_profile_and_no_other() -> None:

@@ -17,6 +17,7 @@ from gpuburn import profile
 from gpuburn.agent.__main__ import _parser
 from gpuburn.controller import documents, site
 from gpuburn.controller.__main__ import app
+from gpuburn.controller.exports.prometheus import METRICS
 from gpuburn.probe import discover
 from gpuburn.telemetry import TELEMETRY
 
@@ -105,7 +106,7 @@ def test_files_and_folders_that_are_named_exist(page: Path) -> None:
 
 @each_page
 def test_variables_that_are_named_exist(page: Path) -> None:
-    known = {name for name, _, _ in site.document()} | set(site.INTERNAL)
+    known = {name for name, _, _ in site.document()} | set(site.INTERNAL) | set(METRICS)
     known |= {
         one.stem for place in ("playbooks/callback_plugins", "tests/fakes/faults") for one in ROOT.glob(f"{place}/*.py")
     }

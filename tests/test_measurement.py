@@ -91,7 +91,7 @@ def test_readings_are_reduced_in_the_order_of_time_not_of_lines() -> None:
 
 def test_a_measurement_keeps_its_range_and_count() -> None:
     [one] = measure("gemm", {"m": Metric("TFLOP/s")}, taken(4, 1, 3))
-    assert one == Measurement("gemm.m", "TFLOP/s", "", NOWHERE, 3.0, 1.0, 4.0, 3)
+    assert one == Measurement("gemm.m", "TFLOP/s", "", NOWHERE, 3.0, 1.0, 4.0, 3, 0.57282196186948)
 
 
 def test_the_range_is_of_those_that_did_not_fail_and_the_count_of_all() -> None:

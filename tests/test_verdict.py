@@ -9,12 +9,13 @@ import pytest
 import runs
 from hypothesis import given, strategies as st
 
+from gpuburn.finding import Finding, Verdict, finding
 from gpuburn.identity import Boot, Event, HostRecord
 from gpuburn.limit import Limit, When
 from gpuburn.measurement import Fact, Point, Reading, Work
 from gpuburn.outcome import GuardTrip, Outcome, Status
 from gpuburn.plan import Plan
-from gpuburn.verdict import Finding, Verdict, finding, fold, verdicts
+from gpuburn.verdict import fold, verdicts
 
 PASS, FAIL, INCOMPLETE, NOT_APPLICABLE = Verdict
 BAD_STATUS = [one for one in Status if one is not Status.COMPLETED]
@@ -101,7 +102,7 @@ def test_a_silent_device_is_never_a_pass(rehearsal: Plan) -> None:
 
 
 def test_a_gpu_that_was_ordered_and_is_not_there_is_never_a_pass() -> None:
-    eight, seven = (runs.plan(runs.hardware(count=count)) for count in (8, 7))
+    eight, seven = (runs.plan(runs.hardware(count=count), steps=("idle", "gemm")) for count in (8, 7))
     assert runs.verdict(eight, runs.outcomes(seven)) is INCOMPLETE
     assert {who for _, _, who, _ in runs.bad(runs.judged(eight, runs.outcomes(seven)))} == {"gpu7"}
 
@@ -292,13 +293,17 @@ def test_a_device_that_says_nothing_takes_no_side(rehearsal: Plan) -> None:
 def test_agreement_with_nobody_is_not_judged() -> None:
     plan = runs.plan(runs.request(count=1))
     [one] = [f for f in runs.judged(plan) if f.about == "gemm.checksum"]
+    assert (one.code, one.verdict) == ("fact.cohort", NOT_APPLICABLE)
+    alone = runs.with_limit(plan, "gemm.checksum", agree="host")
+    [one] = [f for f in runs.judged(alone) if f.about == "gemm.checksum"]
     assert (one.code, one.verdict) == ("fact.alone", NOT_APPLICABLE)
 
 
-def test_what_only_the_fleet_can_tell_is_not_passed_by_one_host(rehearsal: Plan) -> None:
-    plan = runs.with_limit(rehearsal, "gemm.checksum", agree="cohort")
-    assert {f.verdict for f in runs.judged(plan) if f.about == "gemm.checksum"} == {NOT_APPLICABLE}
-    assert runs.verdict(plan, with_checksums(plan, "a", "b", "a")) is FAIL
+def test_what_the_cohort_must_share_the_devices_of_a_host_must_share(rehearsal: Plan) -> None:
+    found = [f for f in runs.judged(rehearsal) if f.about == "gemm.checksum"]
+    assert {f.verdict for f in found} == {PASS}
+    assert all("the report compares the hosts" in f.why for f in found)
+    assert runs.verdict(rehearsal, with_checksums(rehearsal, "a", "b", "a")) is FAIL
 
 
 @pytest.mark.parametrize(("wanted", "verdict"), [("the same", PASS), ("another", FAIL), ("the sam", FAIL), ("", FAIL)])
@@ -346,7 +351,8 @@ def test_an_identity_that_changed_during_the_run_fails(rehearsal: Plan, name: st
 
 
 def test_an_identity_that_vanished_during_the_run_is_incomplete(bare_metal: Plan) -> None:
-    [one] = [f for f in runs.judged(bare_metal, None, changed_look("dmi.product_serial", "")) if f.severity]
+    said = runs.judged(bare_metal, None, changed_look("dmi.product_serial", ""))
+    [one] = [f for f in said if f.verdict in (FAIL, INCOMPLETE)]
     assert (one.code, one.verdict) == ("identity.missing", INCOMPLETE)
 
 
@@ -407,12 +413,44 @@ def test_a_kernel_log_that_lost_records_was_not_followed(bare_metal: Plan) -> No
     assert runs.bad(runs.judged(bare_metal, None, host)) == [("kernel_log.unreadable", "", "host", "incomplete")]
 
 
-def test_an_xid_is_never_a_pass(bare_metal: Plan) -> None:
-    host = runs.record(events=[Event("kernel.xid", 1.0, "0000:17:00", "Xid 79, GPU has fallen off the bus")])
-    [one] = [f for f in runs.judged(bare_metal, None, host) if f.code == "kernel.xid"]
-    assert one.verdict is INCOMPLETE
-    assert "Xid 79" in one.why
-    assert "0000:17:00" in one.why
+def xids(plan: Plan, *told: tuple[str, str], at: float = 1.0, said: Any = None) -> list[tuple[str, str]]:
+    events = [Event("kernel.xid", at, about, text) for about, text in told]
+    found = [f for f in runs.judged(plan, said, runs.record(events=events)) if f.code.startswith("xid.")]
+    assert all(about in f.why and text in f.why for f, (about, text) in zip(found, told, strict=True))
+    return [(f.code, str(f.verdict)) for f in found]
+
+
+@pytest.mark.parametrize(("text", "code", "verdict"), [
+    ("Xid 79, GPU has fallen off the bus", "xid.reject", "fail"),
+    ("Xid 48, DBE", "xid.reject", "fail"),
+    ("Xid 63, Row Remapper", "xid.warn", "pass"),
+    ("Xid 13, Graphics Exception", "xid.app", "incomplete"),
+    ("Xid 106, test", "xid.info", "not_applicable"),
+    ("Xid 99999, new", "xid.unknown", "incomplete"),
+    ("Xid, without a number", "xid.unknown", "incomplete"),
+])  # fmt: skip
+def test_an_xid_is_judged_by_its_class_for_a_new_machine(bare_metal: Plan, text: str, code: str, verdict: str) -> None:
+    assert xids(bare_metal, ("0000:17:00", text)) == [(code, verdict)]
+
+
+def test_a_watched_xid_makes_a_pass_marginal(bare_metal: Plan) -> None:
+    host = runs.record(events=[Event("kernel.xid", 1.0, "0000:17:00", "Xid 63, Row Remapper")])
+    [one] = [f for f in runs.judged(bare_metal, None, host) if f.code == "xid.warn"]
+    assert one.marginal and one.severity == "minor" and one.action
+
+
+def test_an_xid_of_the_program_that_repeats_on_one_device_alone_is_that_devices(bare_metal: Plan) -> None:
+    here, there = ("0000:17:00", "Xid 31, MMU Fault"), ("0000:2a:00", "Xid 31, MMU Fault")
+    assert {code for code, _ in xids(bare_metal, here, here)} == {"xid.reject"}
+    assert {code for code, _ in xids(bare_metal, here, here, there)} == {"xid.app"}
+
+
+def test_what_our_own_kill_leaves_in_the_log_is_expected_there_and_nowhere_else(bare_metal: Plan) -> None:
+    told = ("0000:17:00", "Xid 45, Preemptive Channel Removal")
+    plan = runs.plan(runs.hardware(), steps=("idle", "resume"))
+    said = runs.outcomes(plan)
+    assert xids(plan, told, at=said["resume"].started + 1, said=said) == [("xid.info", "not_applicable")]
+    assert xids(plan, told, at=said["resume"].started - 60, said=said) == [("xid.app", "incomplete")]
 
 
 def test_a_guard_that_tripped_fails(bare_metal: Plan) -> None:

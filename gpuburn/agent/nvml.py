@@ -113,11 +113,17 @@ def _clock(nvml: Any, handle: Any) -> float:
     return float(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM))
 
 
+def _memory_peak(nvml: Any, handle: Any) -> float:
+    """GB/s: two transfers a clock over the whole bus, as the NVIDIA samples' deviceQuery reckons it."""
+    mhz = float(nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_MEM))
+    return 2 * mhz * 1e6 * float(nvml.nvmlDeviceGetMemoryBusWidth(handle)) / 8 / 1e9
+
+
 def _temperature(nvml: Any, handle: Any) -> float:
     return float(nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU))
 
 
-# name: question. Text is cleaned; memory in GiB, temperature in C, power in W, sm_clock in MHz.
+# name: question. Text is cleaned; memory in GiB, temperature in C, powers in W, sm_clock in MHz, memory_peak in GB/s.
 QUESTIONS: dict[str, Question] = {
     "uuid": lambda nvml, handle: clean(nvml.nvmlDeviceGetUUID(handle)),
     "serial": lambda nvml, handle: clean(nvml.nvmlDeviceGetSerial(handle)),
@@ -127,6 +133,8 @@ QUESTIONS: dict[str, Question] = {
     "memory": lambda nvml, handle: float(nvml.nvmlDeviceGetMemoryInfo(handle).total) / 2**30,
     "temperature": _temperature,
     "power": lambda nvml, handle: float(nvml.nvmlDeviceGetPowerUsage(handle)) / 1e3,
+    "power_limit": lambda nvml, handle: float(nvml.nvmlDeviceGetEnforcedPowerLimit(handle)) / 1e3,
+    "memory_peak": _memory_peak,
     "sm_clock": _clock,
 }
 IDENTITY = ("uuid", "serial", "name", "pci", "vbios")

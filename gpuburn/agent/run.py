@@ -144,7 +144,7 @@ class Run:
             plan.level,
             plan.nonce, strict.digest((self.folder / "plan.json").read_bytes()), self.state.started, time.time(), ended,
             plan.devices, record, outcomes, findings, verdicts(plan, findings), plan.left_out, versions(),
-            results.evidence(self.folder),
+            results.evidence(self.folder), plan.criteria,
         )  # fmt: skip
         state.write(self.folder / "result.json", strict.encode(result))
         seal(self.folder)

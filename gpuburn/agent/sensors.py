@@ -10,7 +10,7 @@ from gpuburn.agent import nvml
 from gpuburn.measurement import Reading
 
 KIB_PER_GIB = 2**20
-GPU = ("temperature", "power", "sm_clock")
+GPU = ("temperature", "power", "power_limit", "memory_peak", "sm_clock")
 ASKED = ("uuid", "pci", *GPU)
 
 
@@ -27,13 +27,14 @@ def gpus(planned: list[plan.Device], library: nvml.Nvml) -> Iterator[Reading]:
     seen = library.look(ASKED).gpus if planned else []
     for device in planned:
         for gpu in seen:
-            if _is(device, gpu):
+            if same(device, gpu):
                 yield from (
                     Reading(name, float(gpu.values[name]), subject=device.name) for name in GPU if name in gpu.values
                 )
 
 
-def _is(device: plan.Device, gpu: nvml.Gpu) -> bool:
+def same(device: plan.Device, gpu: nvml.Gpu) -> bool:
+    """Whether this is the planned GPU: by UUID where the plan knows it, else by PCI address, never by its place."""
     pci = str(gpu.values.get("pci", ""))
     if device.uuid:
         return gpu.values.get("uuid") == device.uuid

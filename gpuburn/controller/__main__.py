@@ -6,10 +6,11 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+import traceback
 from pathlib import Path
 from typing import Annotated, Any
 
+import click
 import typer
 
 from gpuburn import __version__
@@ -77,29 +78,31 @@ def plan(run: RunId, reports: Reports = HERE, source: str = "inventory/hosts.yml
 @app.command()
 def collect(run: RunId, reports: Reports = HERE) -> None:
     """Verify and judge again what the hosts sent home; prints {host: verdicts or the refusal}."""
-    from gpuburn.controller.collect import take_in
+    from gpuburn import strict
+    from gpuburn.controller import reach
     from gpuburn.controller.run import Run
 
     where = Run.of(reports, run)
     told: dict[str, dict[str, Any]] = {}
     for one in where.expected():
         try:
-            collected = take_in(where, one.host)
+            judged, kept = reach.take(where, one.host)
         except Refused as error:  # its plan cannot be read: the others are still taken in
             told[one.host] = {"refused": str(error)}
             continue
-        if collected is None:
+        if judged is None:
             continue
-        verdicts = {profile: str(verdict) for profile, verdict in collected.verdicts.items()}
-        told[one.host] = {"refused": collected.refused[0]} if collected.refused else {"verdicts": verdicts}
-        where.note(time.time(), "collected", one.host, refused="; ".join(collected.refused), verdicts=verdicts)
+        verdicts = {profile: str(verdict) for profile, verdict in judged.verdicts.items()}
+        told[one.host] = {"refused": judged.refused[0]} if judged.refused else {"verdicts": verdicts}
+        refused = "; ".join(judged.refused)
+        where.note(time.time(), "collected", one.host, refused=refused, verdicts=verdicts, judged=strict.digest(kept))
     print(json.dumps(told))
 
 
 @app.command()
 def report(run: RunId, reports: Reports = HERE, machine: Annotated[bool, typer.Option("--json")] = False) -> None:
-    """Decide and write reports/<run>/: index.html, a page per host, findings.csv, report.json."""
-    from gpuburn.controller import account, report as pages
+    """Decide and write reports/<run>/: index.html, a page per host, findings.csv, report.json. Exit: the decisions."""
+    from gpuburn.controller import account, report as pages, status
     from gpuburn.controller.run import Run
 
     where = Run.of(reports, run)
@@ -107,10 +110,11 @@ def report(run: RunId, reports: Reports = HERE, machine: Annotated[bool, typer.O
     index = pages.write(where, accounts, time.time())
     if machine:
         print(account.told(accounts))
-        return
-    for one in accounts:
-        print(f"{one.expected.host:24} {one.decision:14} {one.reason}")
-    print(f"report: {index}")
+    else:
+        for one in accounts:
+            print(f"{one.expected.host:24} {one.decision:14} {one.reason}")
+        print(f"report: {index}")
+    raise typer.Exit(status.of(one.decision for one in accounts))
 
 
 @app.command()
@@ -201,16 +205,27 @@ def _options(version: Annotated[bool, typer.Option("--version", callback=_versio
     """Burn-in and acceptance of GPU servers: plans, verdicts, decisions, reports."""
 
 
-def main(run: Callable[[], None] = app) -> None:
-    """Refused input is one line (or one line a host) on standard error, and exit status 2."""
+def main(arguments: list[str] | None = None) -> None:
+    """Refused input is one line (or one line a host) on standard error. Exit statuses: status.py."""
+    from gpuburn.controller import status
+
     try:
-        run()
+        code = app(arguments, standalone_mode=False)
     except Refused as error:
         print(f"gpuburn: {error}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(status.USAGE)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(status.USAGE)
+    except click.Abort:
+        sys.exit(status.USAGE)
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+        sys.exit(status.INTERNAL)
+    except Exception:  # noqa: BLE001  (the last place: told in full, and never taken for a decision)
+        traceback.print_exc()
+        sys.exit(status.INTERNAL)
+    sys.exit(code or 0)
 
 
 if __name__ == "__main__":

@@ -3,133 +3,144 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from gpuburn import decision as decisions
+from gpuburn.controller.analysis import Analysis, analyse
 from gpuburn.controller.collect import Collected, take_in
+from gpuburn.controller.judged import Judged
+from gpuburn.controller.reach import Way, way
 from gpuburn.controller.run import Expected, Run
-from gpuburn.decision import Decision, Reached, Row, decide, marks, worst
+from gpuburn.decision import Case, Decided, decide, marks, worst
+from gpuburn.finding import Finding, Verdict
 from gpuburn.journal import Entry
 from gpuburn.plan import Plan
+from gpuburn.policy import Decision, Policy, Reached
 from gpuburn.strict import Refused
-from gpuburn.verdict import Finding, Verdict
 
-ALIVE = ("starting", "running", "judging", "finished", "stalled", "restarting", "vanished")
 RANK = {Verdict.FAIL: 0, Verdict.INCOMPLETE: 1, Verdict.PASS: 2, Verdict.NOT_APPLICABLE: 3}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class Account:
-    """One host. by_profile: the decision and its reason per profile; trouble: what the journal tells of its way."""
+    """One host. by_profile: what is decided per profile. fleet: findings that only the comparison of hosts can give.
 
-    expected: Expected
-    reached: Reached
+    plan and collected are read from the run's folder when a page needs them, and can be forgotten again.
+    """
+
+    run: Run
+    way: Way
+    by_profile: dict[str, Decided]
     decision: Decision
     reason: str
-    by_profile: dict[str, tuple[Decision, str]]
-    plan: Plan | None = None
-    collected: Collected | None = None
-    trouble: list[str] = field(default_factory=list)
+    fleet: list[Finding] = field(default_factory=list)
+
+    @property
+    def expected(self) -> Expected:
+        return self.way.expected
+
+    @property
+    def reached(self) -> Reached:
+        return self.way.reached
+
+    @property
+    def trouble(self) -> list[str]:
+        return self.way.trouble
+
+    @property
+    def judged(self) -> Judged | None:
+        return self.way.judged
+
+    @cached_property
+    def plan(self) -> Plan | None:
+        try:
+            return self.run.plan(self.expected.host)
+        except Refused:  # told in trouble already
+            return None
+
+    @cached_property
+    def collected(self) -> Collected | None:
+        return take_in(self.run, self.expected.host) if self.judged else None
+
+    def forget(self) -> None:
+        """Let go of what was read for a page."""
+        self.__dict__.pop("plan", None)
+        self.__dict__.pop("collected", None)
 
     def findings(self) -> list[Finding]:
         """Worst first, in the plan's order within the same verdict."""
-        mine = self.collected.findings if self.collected else []
+        mine = [*(self.collected.findings if self.collected else []), *self.fleet]
         return sorted(mine, key=lambda f: (RANK[f.verdict], not f.marginal))
 
 
 def give(run: Run, now: float) -> list[Account]:
     """Every expected host, worst first."""
-    rows, entries = decisions.load(), run.told()
-    accounts = [_one(run, one, [e for e in entries if e.host == one.host], rows, now) for one in run.expected()]
+    return settle(run, ways(run, now))[0]
+
+
+def ways(run: Run, now: float) -> list[Way]:
+    """How every expected host went."""
+    entries: dict[str, list[Entry]] = {}
+    for entry in run.told():
+        entries.setdefault(entry.host, []).append(entry)
+    return [way(run, one, entries.get(one.host, []), now) for one in run.expected()]
+
+
+def settle(run: Run, went: list[Way]) -> tuple[list[Account], Analysis]:
+    """Compare the hosts with each other, and decide about each."""
+    policy = run.policy()
+    analysis = analyse(went, policy)
+    accounts = [_decided(run, one, analysis.findings.get(one.expected.host, []), policy) for one in went]
     order = list(Decision)
-    return sorted(accounts, key=lambda a: (-order.index(a.decision), a.expected.rack, a.expected.host))
+    return sorted(accounts, key=lambda a: (-order.index(a.decision), a.expected.rack, a.expected.host)), analysis
 
 
-def _one(run: Run, expected: Expected, entries: list[Entry], rows: list[Row], now: float) -> Account:
-    try:
-        plan = _as_expected(run.plan(expected.host), expected)
-        collected = take_in(run, expected.host)
-        if plan is None and run.incoming(expected.host).exists():
-            raise Refused("plan.json is missing, and the result that came home answers to it")
-    except Refused as error:
-        plan, collected = None, None
-        entries = [*entries, Entry(0, now, "plan.unreadable", "", expected.host, {"why": str(error)})]
-    # A result that came home and has no plan to answer to proves nothing.
-    answerless = plan is None and run.incoming(expected.host).exists()
-    reached: Reached = "refused" if answerless else _reached(entries, collected, plan, now)
-    verdicts = collected.verdicts if collected else {}
-    unproven = Verdict.INCOMPLETE if reached == "judged" else None  # a profile that the plan did not come to have
+def _decided(run: Run, one: Way, fleet: list[Finding], policy: Policy) -> Account:
+    expected, at = one.expected, run.began()
     by_profile = {
         profile: decide(
-            rows,
-            reached,
-            verdicts.get(profile, unproven),
-            expected.kind,
-            expected.level,
-            marks(collected.findings if collected else [], profile),
+            policy,
+            Case(
+                one.reached, verdict(one, fleet, profile), expected.kind, expected.level, expected.environment,
+                marked(one, fleet, profile),
+            ),
+            at,
         )
         for profile in expected.profiles
-    }
-    decision = worst([one for one, _ in by_profile.values()])
-    trouble = [
-        _said(entry) for entry in entries if entry.event in ("unreachable", "failed", "refused", "plan.unreadable")
-    ]
-    reason = _reason(collected, by_profile, decision, trouble, reached)
-    return Account(expected, reached, decision, reason, by_profile, plan, collected, trouble)
+    }  # fmt: skip
+    decision = worst(decided.decision for decided in by_profile.values())
+    return Account(run, one, by_profile, decision, _reason(one, fleet, by_profile, decision), fleet)
 
 
-def _as_expected(plan: Plan | None, expected: Expected) -> Plan | None:
-    """The plan, if it is of the host as it is expected; what was demanded less than expected decides nothing."""
-    if plan is not None:
-        planned = {
-            "host": plan.host, "kind": plan.kind, "level": plan.level, "environment": plan.environment,
-            "profiles": list(plan.profiles), "delivery": plan.delivery, "sku": plan.sku, "count": len(plan.devices),
-        }  # fmt: skip
-        for name, value in planned.items():
-            if value != getattr(expected, name):
-                said = f"{name} is {value!r}, expected was {getattr(expected, name)!r}"
-                raise Refused(f"plan.json is not of the host as it is expected: {said}")
-    return plan
+def verdict(one: Way, fleet: Iterable[Finding], profile: str) -> Verdict | None:
+    """The verdict of a profile with what the fleet adds: the worst finding wins. None: nothing was judged."""
+    if one.judged is None or profile not in one.judged.verdicts:
+        return Verdict.INCOMPLETE if one.reached == "judged" else None  # a profile that the plan did not come to have
+    bad = {f.verdict for f in (*one.judged.findings, *fleet) if profile in f.profiles}
+    for worst_of_all in (Verdict.FAIL, Verdict.INCOMPLETE):
+        if worst_of_all in bad:
+            return worst_of_all
+    return Verdict.PASS if profile in one.judged.met else Verdict.INCOMPLETE
 
 
-def _reached(entries: list[Entry], collected: Collected | None, plan: Plan | None, now: float) -> Reached:
-    if collected and collected.refused:
-        return "refused"
-    if collected and (collected.result or Verdict.FAIL in collected.verdicts.values()):
-        return "judged"
-    phases = [entry.details.get("phase", "") for entry in entries if entry.event == "phase"]
-    if any(phase in ALIVE for phase in phases) or any(entry.event == "started" for entry in entries):
-        last = phases[-1] if phases else ""
-        if last == "finished":
-            return "uncollected"
-        if last == "vanished":
-            return "vanished"
-        return "lost" if plan is None or now > plan.deadline else "uncollected"
-    if collected:
-        return "judged"
-    events = {entry.event for entry in entries}
-    return "never_reached" if "unreachable" in events and plan is None else "not_started"
+def marked(one: Way, fleet: Iterable[Finding], profile: str) -> frozenset[str]:
+    own = one.judged.marks.get(profile, []) if one.judged else []
+    return frozenset(own) | marks(fleet, profile)
 
 
-def _said(entry: Entry) -> str:
-    where = entry.details.get("task") or entry.event
-    return f"{where}: {entry.details.get('why', entry.event)}"
-
-
-def _reason(
-    collected: Collected | None, by_profile: dict[str, tuple[Decision, str]], decision: Decision, trouble: list[str],
-    reached: str,
-) -> str:  # fmt: skip
+def _reason(one: Way, fleet: list[Finding], by_profile: dict[str, Decided], decision: Decision) -> str:
     """One sentence: the worst finding for a host that was judged, the way it was lost for one that was not."""
-    if collected and collected.refused:
-        return f"result refused: {collected.refused[0]}"
-    if reached != "judged":
-        because = next((why for one, why in by_profile.values() if one is decision), "nothing was demanded of it")
-        return f"{because} ({trouble[-1]})" if trouble else because
-    bad = [f for f in collected.findings if f.verdict in (Verdict.FAIL, Verdict.INCOMPLETE)] if collected else []
+    judged = one.judged
+    if judged and judged.refused:
+        return f"result refused: {judged.refused[0]}"
+    because = next((d.because for d in by_profile.values() if d.decision is decision), "nothing was demanded of it")
+    if one.reached != "judged":
+        return f"{because} ({one.trouble[-1]})" if one.trouble else because
+    bad = [f for f in (*(judged.findings if judged else []), *fleet) if RANK[f.verdict] < RANK[Verdict.PASS]]
     bad.sort(key=lambda f: RANK[f.verdict])
     if not bad:
-        return next(why for one, why in by_profile.values() if one is decision)
+        return because
     first = bad[0]
     where = " ".join(part for part in (first.step and f"step {first.step}", first.subject, str(first.point)) if part)
     more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""

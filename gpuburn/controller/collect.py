@@ -11,11 +11,12 @@ from pathlib import Path
 from gpuburn import plan as plans, result as results, run_folder, strict
 from gpuburn.controller.run import Run
 from gpuburn.controller.unseal import PACKED, unseal
+from gpuburn.finding import Finding, Verdict, finding
 from gpuburn.outcome import Outcome, Status
 from gpuburn.plan import Plan
 from gpuburn.result import Result
 from gpuburn.strict import Refused
-from gpuburn.verdict import Finding, Verdict, finding, judge, verdicts
+from gpuburn.verdict import judge, verdicts
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ def collect(folder: Path, plan_file: Path) -> Collected:
 
 def _same(plan: Plan, result: Result, digest: str) -> None:
     """Whether the result is of this run, this host, this plan, and fresh."""
-    for name in ("run", "delivery", "host", "kind", "environment", "level", "nonce", "devices", "left_out"):
+    for name in ("run", "delivery", "host", "kind", "environment", "level", "nonce", "devices", "left_out", "criteria"):
         sent, got = getattr(plan, name), getattr(result, name)
         if sent != got:
             raise Refused(f"result.json: {name} is {str(got)[:80]!r}, the plan says {str(sent)[:80]!r}")

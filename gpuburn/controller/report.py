@@ -14,10 +14,10 @@ import jinja2
 
 from gpuburn import __version__, journal, strict
 from gpuburn.controller import particulars
-from gpuburn.controller.account import Account, summary
+from gpuburn.controller.account import Account, summary, verdict
 from gpuburn.controller.run import Run
+from gpuburn.finding import Verdict
 from gpuburn.strict import Refused
-from gpuburn.verdict import Verdict
 
 TEMPLATES = Path(__file__).parent / "templates"
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069]")
@@ -126,9 +126,10 @@ def document(run: Run, accounts: list[Account], now: float) -> dict[str, Any]:
                 "reached": a.reached,
                 "decision": str(a.decision),
                 "reason": a.reason,
+                "criteria": a.judged.criteria if a.judged else "",
                 "by_profile": {
-                    name: {"decision": str(decision), "because": because, "verdict": _verdict(a, name)}
-                    for name, (decision, because) in a.by_profile.items()
+                    name: {**strict.plain(decided), "verdict": _verdict(a, name)}
+                    for name, decided in a.by_profile.items()
                 },
                 "trouble": a.trouble,
                 "findings": strict.plain(a.findings()),
@@ -141,7 +142,8 @@ def document(run: Run, accounts: list[Account], now: float) -> dict[str, Any]:
 
 
 def _verdict(account: Account, profile: str) -> str:
-    return str(account.collected.verdicts.get(profile, "")) if account.collected else ""
+    """The verdict with what the fleet adds; empty where nothing was judged."""
+    return str(verdict(account.way, account.fleet, profile) or "") if account.judged else ""
 
 
 def table(accounts: list[Account]) -> str:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpuburn import journal, plan as plans, strict
+from gpuburn import journal, plan as plans, policy as policies, strict
 from gpuburn.journal import Entry
 from gpuburn.plan import Plan
+from gpuburn.policy import Policy
 from gpuburn.strict import Refused
 
+POLICY = "policy.yml"
 RUN = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{4}")
 HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -45,7 +48,12 @@ class Run:
     def of(cls, reports: Path, run: str) -> Run:
         if not RUN.fullmatch(run):
             raise Refused(f"run id {run!r}: wanted is <UTC>-<4 hex> such as 20261130T080000Z-1f3a")
-        return cls(run, reports / run)
+        one = cls(run, reports / run)
+        try:
+            one.began()
+        except ValueError as error:
+            raise Refused(f"run id {run!r}: {error}") from None
+        return one
 
     @property
     def journal(self) -> Path:
@@ -77,6 +85,16 @@ class Run:
         if not hosts:
             raise Refused(f"{path}: no host is expected; wanted is at least one")
         return hosts
+
+    def policy(self) -> Policy:
+        """The policy that this run began with; the package's own where the run keeps none."""
+        kept = self.folder / POLICY
+        return policies.load(kept) if kept.exists() else policies.load()
+
+    def began(self) -> float:
+        """When the run began, in unix seconds, as its id says."""
+        start = datetime.datetime.strptime(self.id.partition("-")[0], "%Y%m%dT%H%M%SZ")
+        return start.replace(tzinfo=datetime.timezone.utc).timestamp()
 
     def plan(self, name: str) -> Plan | None:
         path = self.host(name) / "plan.json"

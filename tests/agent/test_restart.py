@@ -12,8 +12,8 @@ from gpuburn.agent import hardware, launch, processes, run as runs, state
 from gpuburn.agent.kernel_log import FIRST, NOW
 from gpuburn.agent.run import Run
 from gpuburn.agent.state import State
+from gpuburn.finding import Verdict
 from gpuburn.outcome import Status
-from gpuburn.verdict import Verdict
 from tests.agent.test_kernel_log import FELL, Kernel, kernel  # noqa: F401  (a fixture)
 from tests.agent.test_run import codes, make, prepare, step, supervise, until
 
@@ -56,7 +56,7 @@ def test_an_xid_while_no_supervisor_listened_is_heard(kernel: Kernel, go, tmp_pa
     kernel.say(42, FELL)
     result = go(here(), last=41)
     assert events(result) == ["kernel.xid"] and result.record.kernel_log == "read"
-    assert ("kernel.xid", "", "host") in codes(result, Verdict.INCOMPLETE)
+    assert ("xid.reject", "", "host") in codes(result, Verdict.FAIL)
     assert state.load(tmp_path).kernel_log == 42
 
 

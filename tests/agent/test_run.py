@@ -17,13 +17,13 @@ import pytest
 
 from gpuburn import plan as plans, result as results, strict
 from gpuburn.agent import launch, processes, status
+from gpuburn.finding import Verdict
 from gpuburn.limit import Limit, When
 from gpuburn.outcome import Status
 from gpuburn.plan import Device, Guard, Place, Plan, Step
 from gpuburn.probe import discover
 from gpuburn.result import Result
 from gpuburn.strict import Refused
-from gpuburn.verdict import Verdict
 
 ROOT = Path(__file__).parents[2]
 FAULTS = ROOT / "tests" / "fakes" / "faults"

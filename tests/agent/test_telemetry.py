@@ -105,8 +105,9 @@ def sampler(built, tmp_path):
         assert one.wait(30) == 0
 
 
-COOL = {"temperature": 31.0, "power": 75.25, "sm_clock": 345.0}
-WARM = {"temperature": 33.0, "power": 77.0, "sm_clock": 345.0}
+STEADY = {"power_limit": 700.0, "memory_peak": 4916.736, "sm_clock": 345.0}
+COOL = {"temperature": 31.0, "power": 75.25, **STEADY}
+WARM = {"temperature": 33.0, "power": 77.0, **STEADY}
 
 
 @compiled
@@ -182,7 +183,7 @@ def test_only_what_is_asked_for_is_asked(monkeypatch, binding):
     for name in nvml.QUESTIONS:
         monkeypatch.setitem(nvml.QUESTIONS, name, lambda library, handle, name=name: asked.append(name) or name)
     nvml.Nvml().look(sensors.ASKED)
-    assert asked == ["uuid", "pci", "temperature", "power", "sm_clock"]
+    assert asked == ["uuid", "pci", "temperature", "power", "power_limit", "memory_peak", "sm_clock"]
 
 
 def test_the_sampler_appends_whole_lines_until_it_is_told_to_stop(tmp_path):

@@ -13,11 +13,12 @@ import runs
 from gpuburn.agent.seal import seal
 from gpuburn.controller.account import Account, give, summary, told
 from gpuburn.controller.run import Expected, Run
-from gpuburn.decision import Decision
+from gpuburn.decision import Decided
+from gpuburn.finding import Verdict
 from gpuburn.measurement import Reading
 from gpuburn.outcome import Status
 from gpuburn.plan import Plan
-from gpuburn.verdict import Verdict
+from gpuburn.policy import Decision
 
 NOW = runs.ISSUED + 60
 
@@ -47,7 +48,7 @@ def test_a_host_that_passed_passed(tmp_path: Path, rehearsal: Plan) -> None:
     answered(tmp_path, run, rehearsal)
     one = the(run)
     assert (one.reached, one.decision, one.reason) == ("judged", Decision.TRIAL_PASSED, "a rehearsal accepts nothing")
-    assert one.by_profile == {"training": (Decision.TRIAL_PASSED, "a rehearsal accepts nothing")}
+    assert one.by_profile == {"training": Decided(Decision.TRIAL_PASSED, "a rehearsal accepts nothing")}
 
 
 def test_a_host_that_failed_names_step_device_quantity_and_how_many_more(tmp_path: Path, rehearsal: Plan) -> None:
@@ -185,7 +186,7 @@ def test_a_profile_that_the_plan_does_not_have_is_undecided(tmp_path: Path, rehe
     answered(tmp_path, run, rehearsal)
     one = the(run)
     assert one.reached == "refused"
-    assert {decision for decision, _ in one.by_profile.values()} == {Decision.UNDECIDED}
+    assert {decided.decision for decided in one.by_profile.values()} == {Decision.UNDECIDED}
     assert "profiles is ['training']" in one.reason
 
 

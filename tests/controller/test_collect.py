@@ -15,12 +15,12 @@ import runs
 from gpuburn import evidence, run_folder, strict
 from gpuburn.agent.seal import seal
 from gpuburn.controller.collect import Collected, collect, take_in, unfinished
+from gpuburn.finding import Verdict
 from gpuburn.identity import Event
 from gpuburn.measurement import Reading, Work
 from gpuburn.outcome import Outcome, Status
 from gpuburn.plan import Plan
 from gpuburn.strict import Refused
-from gpuburn.verdict import Verdict
 
 
 @pytest.fixture
@@ -425,7 +425,7 @@ def test_a_reboot_and_an_xid_come_home_as_findings(tmp_path: Path, rehearsal: Pl
     (tmp_path / "plan.json").write_bytes(strict.encode(rehearsal))
     found = taken(tmp_path / "run")
     assert found.verdicts == {"training": Verdict.FAIL}
-    assert {"host.rebooted", "kernel.xid"} <= {one.code for one in found.findings}
+    assert {"host.rebooted", "xid.reject"} <= {one.code for one in found.findings}
 
 
 def test_a_moment_that_no_calendar_has_is_read(tmp_path: Path, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The command line: files in, files out; refused input is one line on standard error and exit status 2."""
+"""The command line: files in, files out; refused input is one line on standard error and exit status 3."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import runs
 
 from gpuburn import __version__, strict
-from gpuburn.controller.__main__ import app, main
+from gpuburn.controller.__main__ import main
 from gpuburn.controller.run import Run
 from gpuburn.plan import Plan
 
@@ -40,7 +40,7 @@ def gpuburn(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
         text = stdin if isinstance(stdin, str) else json.dumps(stdin or {})
         monkeypatch.setattr("sys.stdin", io.StringIO(text))
         with pytest.raises(SystemExit) as ended:
-            main(lambda: app([str(one) for one in arguments]))
+            main([str(one) for one in arguments])
         captured = capsys.readouterr()
         return Called(ended.value.code, captured.out, captured.err)
 
@@ -77,9 +77,9 @@ def test_a_check_writes_nothing(gpuburn: Any, tmp_path: Path) -> None:
         ({"../x": {"variables": TRIAL}}, "host name '../x'"),
     ],
 )
-def test_refused_input_is_one_line_and_status_2(gpuburn: Any, tmp_path: Path, stdin: Any, says: str) -> None:
+def test_refused_input_is_one_line_and_status_3(gpuburn: Any, tmp_path: Path, stdin: Any, says: str) -> None:
     done = gpuburn("expect", "--run", runs.RUN, "--reports", tmp_path, stdin=stdin)
-    assert (done.status, done.out) == (2, "")
+    assert (done.status, done.out) == (3, "")
     assert done.err.startswith("gpuburn: ")
     assert says in done.err
     assert done.err.count("\n") == 1
@@ -89,14 +89,14 @@ def test_refused_input_is_one_line_and_status_2(gpuburn: Any, tmp_path: Path, st
 def test_a_run_id_that_is_not_one_is_refused(gpuburn: Any, tmp_path: Path) -> None:
     for command in ("expect", "plan", "collect", "report"):
         done = gpuburn(command, "--run", "../x", "--reports", tmp_path, stdin={"node1": {"variables": TRIAL}})
-        assert done.status == 2
+        assert done.status == 3
         assert "run id '../x'" in done.err
 
 
 def test_a_run_that_there_is_not_is_refused(gpuburn: Any, tmp_path: Path) -> None:
     for command in ("collect", "report"):
         done = gpuburn(command, "--run", runs.RUN, "--reports", tmp_path)
-        assert done.status == 2
+        assert done.status == 3
         assert "no such run" in done.err
 
 
@@ -144,7 +144,8 @@ def test_a_plan_that_cannot_be_read_ends_neither_collect_nor_report(gpuburn: Any
     told = json.loads(gpuburn("collect", *where).out)
     assert "refused" in told["node0"]
     assert told["node1"] == {"verdicts": {"training": "pass"}}
-    assert gpuburn("report", *where).status == 0
+    done = gpuburn("report", *where)
+    assert done.status == 2 and "untested" in done.out and "trial passed" in done.out
 
 
 def test_verify_is_zero_only_if_all_holds(gpuburn: Any, collected: Path, rehearsal: Plan) -> None:
@@ -155,13 +156,13 @@ def test_verify_is_zero_only_if_all_holds(gpuburn: Any, collected: Path, rehears
     assert done.out.endswith("training: pass\n")
     runs.edit(collected / "node1" / "result.json", lambda document: document["verdicts"].update(training="fail"))
     done = gpuburn("verify", collected / "node1", plan)
-    assert done.status == 2
+    assert done.status == 3
     assert "do not follow from its evidence" in done.err
 
 
 def test_verify_of_what_is_not_there_is_one_line(gpuburn: Any, tmp_path: Path) -> None:
     done = gpuburn("verify", tmp_path / "nothing", tmp_path / "plan.json")
-    assert done.status == 2
+    assert done.status == 3
     assert done.err.count("\n") == 1
 
 

@@ -20,7 +20,7 @@ MODULUS = 61  # elements are below 61 * world: sums stay exact in float32 for an
 @probe(
     scope="ranks",
     busbw=Metric("GB/s", doc="bus bandwidth: 2(n-1)/n of size over the slowest rank's time (nccl-tests PERFORMANCE.md)",
-                 at={"mib": "sizes_mib"}),
+                 at={"mib": "sizes_mib"}, better="higher"),
     wrong=Metric("count", "sum", doc="elements of the sum whose bits are not the exact integer's",
                  at={"mib": "sizes_mib"}),
     work=("iterations", "bytes"),

@@ -28,8 +28,12 @@ SPARE = 2.2  # free space wanted, as a multiple of what is written
 
 @probe(
     scope="ranks",
-    write=Metric("GB/s", doc="all ranks' bytes over the slowest rank's time, from open to fsync of file and folder"),
-    read=Metric("GB/s", doc="all ranks' bytes over the slowest rank's time, from storage"),
+    write=Metric(
+        "GB/s",
+        doc="all ranks' bytes over the slowest rank's time, from open to fsync of file and folder",
+        better="higher",
+    ),
+    read=Metric("GB/s", doc="all ranks' bytes over the slowest rank's time, from storage", better="higher"),
     cached_share=Metric(
         "1", "max", doc="share of the file still in the page cache before reading: near 1, memory was read"
     ),

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     fill=Metric("1", "last", doc="measured peak over the budget"),
     coverage=Metric("1", "last", doc="measured peak over the device's whole memory, whatever the budget was"),
     error=Metric("1", "last", doc="how far the measured peak is from the predicted one, as a share of it"),
-    first_token=Metric("ms", doc="last prompt chunk and first token, everything before it already in the cache"),
-    step=Metric("ms", doc="the device's own time of a decode step at the longest context"),
+    first_token=Metric(
+        "ms", doc="last prompt chunk and first token, everything before it already in the cache", better="lower"
+    ),
+    step=Metric("ms", doc="the device's own time of a decode step at the longest context", better="lower"),
     wrong=Metric("count", "sum", doc="checks that failed: far end not read, not repeatable, not finite, cache changed"),
     work=("iterations", "bytes"),
     smoke={"preset": "tiny", "dtype": "float32", "budget_mib": 24, "reserve_mib": 1, "chunk": 16, "steps": 2},

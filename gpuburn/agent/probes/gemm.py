@@ -17,7 +17,7 @@ BITS = {"bfloat16": "int16", "float16": "int16", "float32": "int32", "float64": 
 
 @probe(
     scope="device",
-    tflops=Metric("TFLOP/s", doc="dense matrix product: 2 n^3 operations over the device's own time"),
+    tflops=Metric("TFLOP/s", doc="dense matrix product: 2 n^3 operations over the device's own time", better="higher"),
     wrong=Metric("count", "sum", doc="elements whose bits differ from the first product's"),
     checksum=Observed("position-weighted integer sum of the first product's bits; equal bits on every device of a SKU"),
     smoke={"size": 64, "dtype": "float32", "seconds": 0.0},

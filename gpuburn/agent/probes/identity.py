@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from gpuburn.agent.host import Host
     from gpuburn.agent.nvml import Seen
     from gpuburn.identity import Identity
+    from gpuburn.plan import Device
 
 GPU_KINDS = ("hardware", "simulated")
 
@@ -30,6 +31,11 @@ GPU_KINDS = ("hardware", "simulated")
     torch=Observed("version of the installed torch"),
     driver=Observed("version of the NVIDIA driver, where NVML answers", kinds=GPU_KINDS),
     devices=Observed("digest of every GPU's UUID, serial, name, PCI address and VBIOS version"),
+    gpu_uuid=Observed("UUID of a planned GPU (NVML)", per="device", kinds=GPU_KINDS),
+    gpu_serial=Observed("its board's serial number, or 'none: ' and why there is none", per="device", kinds=GPU_KINDS),
+    gpu_name=Observed("its name for itself", per="device", kinds=GPU_KINDS),
+    gpu_vbios=Observed("its VBIOS version", per="device", kinds=GPU_KINDS),
+    revision=2,
     smoke={},
 )
 def identity(host: Host) -> Iterator[Taken]:
@@ -43,6 +49,7 @@ def identity(host: Host) -> Iterator[Taken]:
     seen, cards = hardware.look(), nvml.look()
     yield from counts(seen, cards)
     yield from facts(seen, cards)
+    yield from gpus(host.devices, cards)
     yield Work(iterations=1)
 
 
@@ -60,6 +67,20 @@ def counts(seen: Identity, cards: Seen) -> Iterator[Taken]:
     ):  # fmt: skip
         if folder not in seen.missing:
             yield Reading(metric, float(len(named(seen, kind))))
+
+
+def gpus(planned: list[Device], cards: Seen) -> Iterator[Taken]:
+    """What each planned GPU says of itself; one that NVML does not show says nothing, and is missed."""
+    from gpuburn.agent.sensors import same
+
+    for device in planned:
+        for gpu in cards.gpus:
+            if device.kind == "cuda" and same(device, gpu):
+                for fact, name in (("gpu_uuid", "uuid"), ("gpu_name", "name"), ("gpu_vbios", "vbios")):
+                    if name in gpu.values:
+                        yield Fact(fact, str(gpu.values[name]), subject=device.name)
+                serial = gpu.values.get("serial") or f"none: {gpu.missing.get('serial', 'empty')}"
+                yield Fact("gpu_serial", str(serial), subject=device.name)
 
 
 def facts(seen: Identity, cards: Seen) -> Iterator[Taken]:

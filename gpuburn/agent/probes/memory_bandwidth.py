@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 @probe(
     scope="device",
-    triad=Metric("GB/s", doc="a = b + s c: two reads and one write over the device's own time (STREAM's triad)"),
+    triad=Metric(
+        "GB/s", doc="a = b + s c: two reads and one write over the device's own time (STREAM's triad)", better="higher"
+    ),
     wrong=Metric(
         "count", "sum", doc="elements of a whose bits are not those of b + s c, which is exact for these values"
     ),

@@ -20,12 +20,12 @@ REPORTED = 1.0  # seconds of training behind each reading
 
 @probe(
     scope="ranks",
-    tokens=Metric("token/s", doc="tokens learnt from per second, of one device"),
-    tflops=Metric("TFLOP/s", doc="model operations per second of one device: (6 (N - N_embed) + 12 L h s) per token"),
-    step_time=Metric("s", doc="one step: forward, backward, exchange, update"),
+    tokens=Metric("token/s", doc="tokens learnt from per second, of one device", better="higher"),
+    tflops=Metric("TFLOP/s", doc="operations a second of one: 6 (N - N_embed) + 12 L h s a token", better="higher"),
+    step_time=Metric("s", doc="one step: forward, backward, exchange, update", better="lower"),
     step_slowest=Metric("s", "max", doc="the slowest step after the first tenth of the compared steps"),
     step_tail=Metric("1", "last", doc="95th percentile over median of the step times, the first tenth left out"),
-    compute=Metric("s", doc="forward and backward of this device alone: the exchange makes all step times equal"),
+    compute=Metric("s", doc="forward and backward of this device alone; the exchange evens step times", better="lower"),
     loss=Metric("1", "last", doc="mean loss over all ranks, in nats: the curve"),
     loss_first=Metric("1", "last", doc="loss of the first step; ln V when nothing is known yet"),
     loss_last=Metric("1", "last", doc="mean loss of the last tenth of the steps (5 to 50)"),

@@ -18,6 +18,9 @@ library count 2
 0 memory_mib 143771
 0 temperature 31
 0 power_mw 75250
+0 power_limit_mw 700000
+0 bus_width 6144
+0 max_mem_clock 3201
 0 sm_clock 345
 1 uuid GPU-beea0002-0000-0000-0000-000000000002
 1 serial 1655023015626
@@ -27,6 +30,9 @@ library count 2
 1 memory_mib 143771
 1 temperature 33
 1 power_mw 77000
+1 power_limit_mw 700000
+1 bus_width 6144
+1 max_mem_clock 3201
 1 sm_clock 345
 """
 

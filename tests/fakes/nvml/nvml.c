@@ -108,6 +108,13 @@ int nvmlDeviceGetTemperature(Gpu *gpu, int sensor, unsigned *out) {
 
 int nvmlDeviceGetPowerUsage(Gpu *gpu, unsigned *out) { return number(gpu, "power_mw", out); }
 
+int nvmlDeviceGetEnforcedPowerLimit(Gpu *gpu, unsigned *out) { return number(gpu, "power_limit_mw", out); }
+int nvmlDeviceGetMemoryBusWidth(Gpu *gpu, unsigned *out) { return number(gpu, "bus_width", out); }
+
+int nvmlDeviceGetMaxClockInfo(Gpu *gpu, int clock, unsigned *out) {
+    return number(gpu, clock == 2 ? "max_mem_clock" : "max_other_clock", out);
+}
+
 int nvmlDeviceGetClockInfo(Gpu *gpu, int clock, unsigned *out) {
     return number(gpu, clock == 1 ? "sm_clock" : clock == 2 ? "mem_clock" : "graphics_clock", out);
 }

@@ -1,0 +1,167 @@
+"""One limit against what a step gave: measurements within bounds, facts equal or agreeing. Pure.
+
+A limit that is a share of another measurement of the same result is resolved here. No limit is tighter than three
+times the spread with which the device repeats itself (what misses it by more than that has failed all the same), and
+under the guard band nothing is decided within twice that spread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from gpuburn.agreement import disagreeing
+from gpuburn.finding import Finding, Verdict, finding
+from gpuburn.limit import Limit, Reference
+from gpuburn.measurement import NOWHERE, Measurement, Metric, Observed, Point
+from gpuburn.outcome import Outcome
+from gpuburn.plan import Step
+
+PASS, FAIL, INCOMPLETE, NOT_APPLICABLE = Verdict
+Seen = Mapping[tuple[str, str, Point], Measurement]
+TIGHTEST = 3.0  # coefficients of variation: a tighter limit accuses healthy devices (docs/methods.md)
+GUARD = 2.0  # expanded uncertainty, coverage factor 2 (JCGM 100:2008, 6.2; decision rule as ILAC-G8:09/2019)
+ALONE = {
+    "alone": "the plan has no other that could agree",
+    "cohort": "one host cannot tell what the cohort says; the report compares the hosts",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a limit asks of one step: the promise behind it, and every subject and point that must answer."""
+
+    limit: Limit
+    step: Step
+    promise: Metric | Observed
+    wanted: list[tuple[str, Point]]
+    rule: str = "simple"
+
+    def finding(self, code: str, verdict: Verdict, why: str, subject: str, point: Point, marginal: bool = False
+                ) -> Finding:  # fmt: skip
+        limit = self.limit
+        return finding(
+            code, limit.about, verdict, why, limit.source if limit.source != "limits.yml" else "limit",
+            limit.when.profiles, limit.action, marginal, step=self.step.name, subject=subject, point=point,
+            evidence=f"steps/{self.step.name}",
+        )  # fmt: skip
+
+
+def compare(asked: Asked, outcome: Outcome | None) -> Iterable[Finding]:
+    """One finding per subject and point that the limit demands."""
+    if isinstance(asked.promise, Observed):
+        yield from _facts(asked, outcome)
+        return
+    seen = {(m.name, m.subject, m.point): m for m in (outcome.measurements if outcome else [])}
+    for subject, point in asked.wanted:
+        yield _number(asked, asked.promise, subject, point, seen)
+
+
+def _number(asked: Asked, metric: Metric, subject: str, point: Point, seen: Seen) -> Finding:
+    limit, at = asked.limit, (subject, point)
+    m = seen.get((limit.about, subject, point))
+    if m is None or m.count < 1:
+        return asked.finding("limit.unmeasured", INCOMPLETE, f"not measured; needs {limit}", *at)
+    value = f"{m.value:.6g} {m.unit}"
+    if limit.informational:
+        code = "uncalibrated" if limit.uncalibrated else "informational"
+        return asked.finding(code, NOT_APPLICABLE, f"{value}; no limit: {limit.informational}", *at)
+    if m.unit != limit.unit:
+        why = f"measured in {m.unit!r}, limited in {limit.unit!r}"
+        return asked.finding("limit.other_unit", INCOMPLETE, why, *at)
+    if limit.of:
+        other = seen.get((limit.of, subject, point)) or seen.get((limit.of, subject, NOWHERE))
+        if other is None or not other.value > 0 or other.unit != m.unit:
+            why = f"{value}; needs {limit}, and {limit.of} was not measured in {m.unit} on {subject}"
+            return asked.finding("limit.no_reference", INCOMPLETE, why, *at)
+        limit = limit.resolved(Reference(limit.of, other.value, "measured in this result"))
+    return _judged(asked, metric, limit, m, *at)
+
+
+def _judged(asked: Asked, metric: Metric, limit: Limit, m: Measurement, subject: str, point: Point) -> Finding:
+    """A value against bounds in numbers."""
+    wish = _wish(limit, m.unit)
+    value = f"{m.value:.6g} {m.unit}"
+    loose = _unrepeatable(limit, metric, m)
+    if loose:
+        return asked.finding("limit.unrepeatable", INCOMPLETE, f"{value}; {wish}; {loose}", subject, point)
+    band = GUARD * m.cv * abs(m.value) if asked.rule == "guard_band" and m.cv else 0.0
+    if band and _near(limit, m.value, band):
+        why = f"{value}; {wish}; within the guard band of {band:.3g} {m.unit} around it (twice the readings' spread)"
+        return asked.finding("limit.within_guard", INCOMPLETE, why, subject, point)
+    if limit.admits(m.value):
+        return asked.finding("limit.met", PASS, f"{value}; {wish}", subject, point, limit.marginal(m.value))
+    if limit.can_reject:
+        return asked.finding("limit.failed", FAIL, f"{value}; {wish}", subject, point)
+    why = f"{value}; outside: {wish}, a number of {limit.confidence} confidence, which may not reject"
+    return asked.finding("limit.outside", PASS, why, subject, point, True)
+
+
+def _wish(limit: Limit, unit: str) -> str:
+    """What is needed, with the reference that it comes from."""
+    if limit.reference is None:
+        return f"needs {limit}"
+    one = limit.reference
+    bound = next(b for b in (limit.min, limit.max, limit.warn_below, limit.warn_above) if b is not None)
+    return f"needs {limit}: {bound / one.value:.3g} of {one.name} {one.value:.6g} {unit}"
+
+
+def _unrepeatable(limit: Limit, metric: Metric, m: Measurement) -> str:
+    """Why a limit with a reference is too tight for this measurement; "" where it is not, or cannot be said."""
+    if limit.tolerance is None or metric.reduce != "median":
+        return ""
+    if m.cv is None:
+        return "one reading tells nothing of how well the device repeats itself"
+    if limit.tolerance < TIGHTEST * m.cv and not _clearly_outside(limit, m.value, TIGHTEST * m.cv * abs(m.value)):
+        return (
+            f"the limit leaves {limit.tolerance:.1%} below its reference, and the readings vary by {m.cv:.1%}: "
+            f"wanted is at least {TIGHTEST:g} times that"
+        )
+    return ""
+
+
+def _clearly_outside(limit: Limit, value: float, spread: float) -> bool:
+    """Whether a value misses its limit by more than its readings' spread: then a tight limit accuses nobody wrongly."""
+    return not limit.admits(value) and not _near(limit, value, spread)
+
+
+def _near(limit: Limit, value: float, band: float) -> bool:
+    return any(bound is not None and abs(value - bound) <= band for bound in (limit.min, limit.max))
+
+
+def _facts(asked: Asked, outcome: Outcome | None) -> Iterable[Finding]:
+    limit = asked.limit
+    said: dict[tuple[str, Point], set[str]] = {key: set() for key in asked.wanted}
+    for fact in outcome.facts if outcome else []:
+        if fact.name == limit.about and (fact.subject, fact.point) in said:
+            said[fact.subject, fact.point].add(fact.value)
+    for point in dict.fromkeys(point for _, point in asked.wanted):
+        here = {subject: values for (subject, at), values in said.items() if at == point}
+        odd = disagreeing({s: next(iter(v)) for s, v in here.items() if len(v) == 1}) if limit.agree else {}
+        among = ("cohort" if limit.agree == "cohort" else "alone") if limit.agree and len(here) == 1 else ""
+        for subject, values in here.items():
+            yield _fact(asked, subject, point, sorted(values), odd.get(subject, among))
+
+
+def _fact(asked: Asked, subject: str, point: Point, values: list[str], odd: str) -> Finding:
+    limit, at = asked.limit, (subject, point)
+    if not values:
+        return asked.finding("fact.unobserved", INCOMPLETE, f"not observed; needs {limit}", *at)
+    if limit.informational:
+        return asked.finding(
+            "informational", NOT_APPLICABLE, f"{values[0][:120]}; no limit: {limit.informational}", *at
+        )
+    if len(values) > 1:
+        why = f"said {len(values)} different things in one step: {', '.join(v[:40] for v in values[:3])}"
+        return asked.finding("fact.failed", FAIL, why, *at)
+    if odd == "minority":
+        return asked.finding("fact.failed", FAIL, f"{values[0][:60]} differs from what most others say", *at)
+    if odd == "undecided":
+        why = f"{values[0][:60]} differs from another, and nothing tells which is right"
+        return asked.finding("fact.disagrees", INCOMPLETE, why, *at)
+    if odd in ALONE:
+        return asked.finding(f"fact.{odd}", NOT_APPLICABLE, f"{values[0][:120]}; {ALONE[odd]}", *at)
+    if limit.equals is not None and values[0] != limit.equals:
+        return asked.finding("fact.failed", FAIL, f"{values[0][:60]}; needs {limit}", *at)
+    shared = f"; on the host's own devices: {ALONE['cohort']}" if limit.agree == "cohort" else ""
+    return asked.finding("fact.met", PASS, f"{values[0][:120]}; needs {limit}{shared}", *at)

@@ -1,0 +1,204 @@
+"""What a host's verified evidence amounts to, small enough to hold ten thousand; kept beside that evidence.
+
+Written once, when the evidence was verified; its digest goes into the run's journal, and a file with another digest is
+made anew from the evidence. Stops before the fleet and before decisions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from gpuburn import __version__, resolve, strict
+from gpuburn.controller.collect import Collected
+from gpuburn.decision import marks
+from gpuburn.finding import Finding, Verdict
+from gpuburn.identity import Identity
+from gpuburn.measurement import Metric
+from gpuburn.plan import HOST, Plan, owner
+from gpuburn.probe import discover
+from gpuburn.verdict import MET
+
+SCHEMA: Literal["gpuburn/judged/1"] = "gpuburn/judged/1"
+VERSION = __version__  # what another version kept is verified anew
+LIMIT = 16 * strict.MEBIBYTE
+NONE = "none: "  # how a fact says that there is nothing to say
+PARTS = {"identity.gpu_uuid": "uuid", "identity.gpu_serial": "serial"}
+SERIALS = {"dmi.product_serial": "serial", "dmi.board_serial": "board", "dmi.chassis_serial": "chassis"}
+VERSIONS = {"identity.driver": "driver", "identity.gpu_vbios": "vbios", "identity.torch": "torch",
+            "identity.kernel": "kernel", "identity.os": "os"}  # fmt: skip
+FIRMWARE = {"dmi.bios_version": "bios", "cpu.microcode": "microcode"}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A number that one part of the host says of itself; kind: uuid, serial, board, chassis."""
+
+    subject: str
+    kind: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One string about one subject: a fact that a cohort must share, or the version of something."""
+
+    about: str
+    subject: str
+    value: str
+    step: str = ""
+    point: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One compared quantity over the host's subjects; values in unit, cv a ratio or null. method: resolve.method."""
+
+    step: str
+    about: str
+    unit: str
+    better: str
+    point: str
+    method: str
+    subjects: list[str]
+    values: list[float]
+    cv: list[float | None]
+    counts: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """findings: those that are no plain pass (fail, incomplete, marginal). cohort: whom the host is compared with.
+
+    met: the profiles for which some demand was met: without one, nothing passes. checks: findings per verdict.
+    """
+
+    schema: Literal["gpuburn/judged/1"]
+    host: str
+    version: str
+    criteria: str
+    finished: bool
+    refused: list[str]
+    verdicts: dict[str, Verdict]
+    marks: dict[str, list[str]]
+    findings: list[Finding]
+    parts: list[Part]
+    versions: list[Said]
+    facts: list[Said]
+    cohort: str
+    series: list[Series]
+    met: list[str] = field(default_factory=list)
+    deadline: float = 0.0
+    demanded: dict[str, Any] = field(default_factory=dict)
+    checks: dict[str, int] = field(default_factory=dict)
+
+
+def judged(collected: Collected) -> Judged:
+    """The digest of what was collected."""
+    plan, findings = collected.plan, collected.findings
+    looks = collected.result.record.identities if collected.result else []
+    versions = [*_versions(collected), *_firmware(looks)]
+    met = {profile for f in findings if f.code in MET and f.verdict is Verdict.PASS for profile in f.profiles}
+    return Judged(
+        SCHEMA, plan.host, VERSION, plan.criteria, collected.result is not None, collected.refused,
+        collected.verdicts, {profile: sorted(marks(findings, profile)) for profile in plan.profiles},
+        [one for one in findings if one.marginal or one.verdict in (Verdict.FAIL, Verdict.INCOMPLETE)],
+        [*_serials(looks), *_parts(collected)], versions, [*_shared(collected)], _cohort(plan, versions, collected),
+        [*series(collected)], sorted(met), plan.deadline, demanded(plan),
+        {str(v): sum(one.verdict is v for one in findings) for v in Verdict},
+    )  # fmt: skip
+
+
+def demanded(plan: Plan) -> dict[str, Any]:
+    """What a plan demands of whom: compared with what was expected of the host."""
+    return {
+        "host": plan.host, "kind": plan.kind, "level": plan.level, "environment": plan.environment,
+        "profiles": list(plan.profiles), "delivery": plan.delivery, "sku": plan.sku, "count": len(plan.devices),
+    }  # fmt: skip
+
+
+def _serials(looks: list[Identity]) -> Iterator[Part]:
+    for name, kind in SERIALS.items():
+        for value in sorted({look.value(name) for look in looks} - {""}):
+            yield Part(HOST, kind, value)
+
+
+def _parts(collected: Collected) -> Iterator[Part]:
+    for fact in _facts(collected, PARTS):
+        if not fact.value.startswith(NONE):
+            yield Part(fact.subject, PARTS[fact.about], fact.value)
+
+
+def _versions(collected: Collected) -> Iterator[Said]:
+    for fact in _facts(collected, VERSIONS):
+        yield Said(VERSIONS[fact.about], fact.subject, fact.value)
+
+
+def _firmware(looks: list[Identity]) -> Iterator[Said]:
+    for name, about in FIRMWARE.items():
+        if looks and (value := looks[-1].value(name)):
+            yield Said(about, HOST, value)
+
+
+def _shared(collected: Collected) -> Iterator[Said]:
+    """The facts that the plan wants to be the same over the cohort."""
+    yield from _facts(collected, {one.about for one in collected.plan.limits if one.agree == "cohort"})
+
+
+def _facts(collected: Collected, names: Iterable[str]) -> Iterator[Said]:
+    wanted = set(names)
+    for outcome in collected.outcomes:
+        for fact in outcome.facts:
+            if fact.name in wanted:
+                yield Said(fact.name, fact.subject, fact.value, outcome.step, str(fact.point))
+
+
+def _cohort(plan: Plan, versions: list[Said], collected: Collected) -> str:
+    """Who is comparable: the same kind, model, driver, torch and power limit; a rehearsal's CPU is its model."""
+    told = {one.about: one.value for one in versions}
+    model = plan.sku or next((fact.value for fact in _facts(collected, ["identity.cpu_model"])), "unknown CPU")
+    limits = {round(m.value) for o in collected.outcomes for m in o.measurements if m.name == "telemetry.power_limit"}
+    power = f"{min(limits)}-{max(limits)} W" if len(limits) > 1 else f"{limits.pop()} W" if limits else ""
+    parts = (plan.kind, model, told.get("driver", ""), f"torch {told.get('torch', '?')}", power)
+    return ", ".join(part for part in parts if part)
+
+
+def series(collected: Collected) -> Iterator[Series]:
+    """Every quantity that hosts are compared by, one entry per step, metric and point."""
+    probes = discover()
+    for outcome in collected.outcomes:
+        step = collected.plan.step(outcome.step)
+        if step is None:
+            continue
+        found: dict[tuple[str, str], list[Any]] = {}
+        for m in outcome.measurements:
+            probe, _, name = m.name.partition(".")
+            metric = owner(probe, step, probes).metrics.get(name)
+            if metric and metric.better:
+                found.setdefault((m.name, str(m.point)), []).append((metric, m))
+        method = resolve.method(step)
+        for (about, point), many in found.items():
+            metric, mine = many[0][0], [m for _, m in many]
+            yield _series(step.name, about, metric, point, method, mine)
+
+
+def _series(step: str, about: str, metric: Metric, point: str, method: str, mine: list[Any]) -> Series:
+    return Series(
+        step, about, metric.unit, metric.better, point, method, [m.subject for m in mine], [m.value for m in mine],
+        [m.cv for m in mine], [m.count for m in mine],
+    )  # fmt: skip
+
+
+def encode(one: Judged) -> bytes:
+    return strict.line(one)
+
+
+def decode(data: bytes) -> Judged:
+    """Read one of our own files, whose digest the caller has checked; series stay as they are, for speed."""
+    document = json.loads(data)
+    series = [Series(**entry) for entry in document.pop("series")]
+    built: Judged = strict.build(Judged, {**document, "series": []}, "judged.json")
+    built.series.extend(series)
+    return built

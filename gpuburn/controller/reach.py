@@ -1,0 +1,117 @@
+"""How far each expected host came: from the run's journal, its plan and what came home. Judges no measurement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpuburn import strict
+from gpuburn.controller import judged as judgements
+from gpuburn.controller.collect import take_in
+from gpuburn.controller.judged import Judged
+from gpuburn.controller.run import Expected, Run
+from gpuburn.finding import Verdict
+from gpuburn.journal import Entry
+from gpuburn.policy import Reached
+from gpuburn.strict import Refused
+
+ALIVE = ("starting", "running", "judging", "finished", "stalled", "restarting", "vanished")
+TROUBLE = ("unreachable", "failed", "refused", "plan.unreadable")
+FILE = "judged.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a host went: what is known of it, and what the journal tells of the way."""
+
+    expected: Expected
+    reached: Reached
+    judged: Judged | None = None
+    trouble: list[str] = field(default_factory=list)
+
+
+def way(run: Run, expected: Expected, entries: list[Entry], now: float) -> Way:
+    """entries: the journal's lines about this host. now: unix seconds."""
+    came = run.incoming(expected.host).exists()
+    try:
+        one = judged(run, expected.host, entries)
+        deadline = _deadline(run, expected, one)
+        if deadline is None and came:
+            raise Refused("plan.json is missing, and the result that came home answers to it")
+    except Refused as error:
+        entries = [*entries, Entry(0, now, "plan.unreadable", "", expected.host, {"why": str(error)})]
+        one, deadline = None, None
+    # A result that came home and has no plan to answer to proves nothing.
+    reached: Reached = "refused" if deadline is None and came else _reached(entries, one, deadline, now)
+    return Way(expected, reached, one, [_said(entry) for entry in entries if entry.event in TROUBLE])
+
+
+def judged(run: Run, host: str, entries: list[Entry]) -> Judged | None:
+    """What the host's evidence amounts to: as it was verified when it came, or verified now. None: nothing came."""
+    file = run.host(host) / FILE
+    kept = next((e.details.get("judged", "") for e in reversed(entries) if e.event == "collected"), "")
+    if kept and file.exists() and run.incoming(host).exists():
+        data = strict.load_file(file, judgements.LIMIT)
+        if strict.digest(data) == kept:
+            one = judgements.decode(data)
+            if one.version == judgements.VERSION:
+                return one
+    return take(run, host)[0]
+
+
+def take(run: Run, host: str) -> tuple[Judged | None, bytes]:
+    """Verify what came from a host, and keep what it amounts to; with the bytes that were written."""
+    collected = take_in(run, host)
+    if collected is None:
+        return None, b""
+    one = judgements.judged(collected)
+    data = judgements.encode(one)
+    (run.host(host) / FILE).write_bytes(data)
+    return one, data
+
+
+def _deadline(run: Run, expected: Expected, one: Judged | None) -> float | None:
+    """When the host's run is over, if the plan is of the host as it is expected; None without a plan.
+
+    What was demanded less than expected decides nothing.
+    """
+    if one is not None:
+        demanded, deadline = one.demanded, one.deadline
+    else:
+        plan = run.plan(expected.host)
+        if plan is None:
+            return None
+        demanded, deadline = judgements.demanded(plan), plan.deadline
+    _as_expected(demanded, expected)
+    return deadline
+
+
+def _as_expected(demanded: dict[str, Any], expected: Expected) -> None:
+    for name, value in demanded.items():
+        if value != getattr(expected, name):
+            said = f"{name} is {value!r}, expected was {getattr(expected, name)!r}"
+            raise Refused(f"plan.json is not of the host as it is expected: {said}")
+
+
+def _reached(entries: list[Entry], one: Judged | None, deadline: float | None, now: float) -> Reached:
+    if one and one.refused:
+        return "refused"
+    if one and (one.finished or Verdict.FAIL in one.verdicts.values()):
+        return "judged"
+    phases = [entry.details.get("phase", "") for entry in entries if entry.event == "phase"]
+    if any(phase in ALIVE for phase in phases) or any(entry.event == "started" for entry in entries):
+        last = phases[-1] if phases else ""
+        if last == "finished":
+            return "uncollected"
+        if last == "vanished":
+            return "vanished"
+        return "lost" if deadline is None or now > deadline else "uncollected"
+    if one:
+        return "judged"
+    events = {entry.event for entry in entries}
+    return "never_reached" if "unreachable" in events and deadline is None else "not_started"
+
+
+def _said(entry: Entry) -> str:
+    where = entry.details.get("task") or entry.event
+    return f"{where}: {entry.details.get('why', entry.event)}"

@@ -1,0 +1,122 @@
+"""What a verdict leads to, as data: the rows of policy.yml, and the settings of the judgement beside them."""
+
+from __future__ import annotations
+
+import enum
+import functools
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from gpuburn import strict
+from gpuburn.finding import Verdict
+from gpuburn.plan import Environment, Kind, Level
+from gpuburn.strict import Refused
+
+FILE = Path(__file__).parent / "policy.yml"
+
+# How far a host came, as the controller knows it.
+Reached = Literal["judged", "never_reached", "not_started", "lost", "vanished", "uncollected", "refused"]
+
+# What qualifies a pass. unexplained: a pass after a fail for which nobody has recorded a cause.
+Mark = Literal["uncalibrated", "not_observable", "marginal", "waived", "unexplained"]
+
+
+class Decision(str, enum.Enum):
+    """What is done with a host for one profile, best first."""
+
+    ACCEPTED = "accepted"
+    CONDITIONAL = "conditional"
+    TRIAL_PASSED = "trial passed"
+    UNDECIDED = "undecided"
+    UNTESTED = "untested"
+    TRIAL_FAILED = "trial failed"
+    REJECTED = "rejected"
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+    @property
+    def good(self) -> bool:
+        """Whether the playbook's last task lets the host be."""
+        return self in (Decision.ACCEPTED, Decision.CONDITIONAL, Decision.TRIAL_PASSED)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One rule: empty conditions match everything. condition, owner, due_days: what a conditional decision asks for,
+    of whom, and in how many days after the run."""
+
+    decision: Decision
+    because: str
+    reached: tuple[Reached, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    kinds: tuple[Kind, ...] = ()
+    levels: tuple[Level, ...] = ()
+    environments: tuple[Environment, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    condition: str = ""
+    owner: str = ""
+    due_days: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.because.strip():
+            raise Refused(f"a row that leads to {self.decision} needs a reason ('because')")
+        asked = (bool(self.condition), bool(self.owner), self.due_days > 0)
+        if set(asked) != {self.decision is Decision.CONDITIONAL}:
+            raise Refused(f"{self.decision}: condition, owner and due_days (above 0) go with conditional, all three")
+
+
+@dataclass(frozen=True, slots=True)
+class Breaker:
+    """When to suspect the test and not the hosts: this share of at least so many judged hosts fails the same check."""
+
+    hosts: int = 8
+    share: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.hosts < 2 or not 0 < self.share <= 1:
+            raise Refused(f"hosts {self.hosts}, share {self.share:g}: wanted are at least 2 hosts, a share in (0, 1]")
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Of a baseline's median: below fail_below a value fails, below warn_below it is marginal. The other way round
+    (divided) for what is better when lower."""
+
+    fail_below: float = 0.95
+    warn_below: float = 0.97
+
+    def __post_init__(self) -> None:
+        if not 0 < self.fail_below <= self.warn_below <= 1:
+            raise Refused(
+                f"shares {self.fail_below:g}, {self.warn_below:g}: wanted is 0 < fail_below <= warn_below <= 1"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """decision_rule: simple acceptance, or a guard band of twice the readings' spread (JCGM 106:2012, 8.3).
+
+    peers: what an outlier among its peers leads to (inform, warn: a marginal pass, fail).
+    """
+
+    rows: list[Row]
+    decision_rule: Literal["simple", "guard_band"] = "simple"
+    peers: Literal["inform", "warn", "fail"] = "warn"
+    breaker: Breaker = field(default_factory=Breaker)
+    baseline: Shares = field(default_factory=Shares)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the canonical policy: the same rows are the same digest, however the file is laid out."""
+        return strict.digest(strict.encode(self))
+
+
+@functools.cache
+def load(path: Path = FILE) -> Policy:
+    """Read a policy strictly; an unknown key, decision or mark is refused by name."""
+    document = strict.load_yaml(path)
+    if not isinstance(document, dict) or not isinstance(document.get("rows"), list):
+        raise Refused(f"{path.name}: wanted are rows: a list of rules")
+    return strict.build(Policy, document, path.name)
