@@ -23,6 +23,7 @@ from gpuburn.strict import Refused, known
 
 Document = dict[str, Any]  # what report.document() gives, and report.json holds
 Host = dict[str, Any]
+DECISIONS = tuple(str(one) for one in Decision)
 ANSI = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\^_]")
 UNWRITABLE = re.compile("[\x80-\x9f\u200e\u200f\ufffe\uffff]")  # beside what a page does not show; XML has no U+FFFE
 
@@ -117,6 +118,12 @@ def rejected(decision: str) -> bool:
 def judged(host: Host) -> bool:
     """Whether there is a judgement at all: a result came home, and something was demanded of it."""
     return host["reached"] == "judged" and bool(host["findings"])
+
+
+def conditions(host: Host) -> list[str]:
+    """What an acceptance still waits for, each as a text; the same for several profiles is said once."""
+    told = [*host.get("conditions", []), *(c for one in host["by_profile"].values() for c in one.get("conditions", []))]
+    return list(dict.fromkeys(said(one) for one in told))
 
 
 def waived(finding: dict[str, Any]) -> str:

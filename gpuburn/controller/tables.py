@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from gpuburn.controller.export import Document, Host, at_point, clean, judged, said
+from gpuburn.controller.export import Document, Host, at_point, clean, conditions, judged, said
 from gpuburn.controller.report import COLUMNS, safe_cell, utc
 
 Cell = str | float | int | None
@@ -51,6 +51,7 @@ def _decided(host: Host) -> tuple[Cell, ...]:
     cells: dict[str, Cell] = {name: said(host.get(name)) for name in DECISIONS}
     per = host["by_profile"].items()
     cells["profiles"] = "; ".join(f"{name}: {one['decision']} ({one['because']})" for name, one in per)
+    cells["conditions"] = said(conditions(host))
     for name in ("started", "ended"):
         cells[name] = "" if host.get(name) is None else utc(host[name])
     return tuple(cells.values())

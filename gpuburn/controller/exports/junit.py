@@ -10,12 +10,24 @@ import xml.etree.ElementTree as ET  # written here, never read
 from collections.abc import Iterator
 from typing import Any
 
-from gpuburn.controller.export import Document, Format, Host, at_point, clean, good, judged, rejected, said, waived
+from gpuburn.controller.export import (
+    Document,
+    Format,
+    Host,
+    at_point,
+    clean,
+    conditions,
+    good,
+    judged,
+    rejected,
+    said,
+    waived,
+)
 
 KINDS = ("failure", "error", "skipped")
 SUITE = (
-    "rack", "unit", "kind", "level", "environment", "sku", "delivery", "decision", "reason", "reached", "conditions",
-    "waived", "person_decisions",
+    "rack", "unit", "kind", "level", "environment", "sku", "delivery", "decision", "reason", "reached", "waived",
+    "person_decisions",
 )  # fmt: skip
 NUMBERS = ("value", "unit", "low", "high", "count")
 
@@ -32,7 +44,8 @@ def make(document: Document) -> bytes:
 
 def _suite(host: Host) -> ET.Element:
     suite = _element("testsuite", name=host["host"], hostname=host["host"])
-    _properties(suite, {name: host.get(name) for name in SUITE} | _versions(host))
+    told = {name: host.get(name) for name in SUITE} | {"conditions": conditions(host)}
+    _properties(suite, told | _versions(host))
     cases = [*_decisions(host), *_nothing(host), *_findings(host), *_left_out(host)]
     suite.extend(cases)
     suite.attrib.update(_counts([suite]))

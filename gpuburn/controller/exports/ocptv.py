@@ -88,7 +88,7 @@ class Stream:
         identity = self.host.get("identity", {}).items()
         named |= {key: (value, _software_type(key)) for key, value in identity if _software_type(key)}
         return [
-            _given({"softwareInfoId": str(number), "name": name, "version": version, "softwareType": kind,
+            _given({"softwareInfoId": str(number), "name": name or "unnamed", "version": version, "softwareType": kind,
                     "computerSystem": self.host["host"]})
             for number, (name, (version, kind)) in enumerate(named.items())
         ]  # fmt: skip

@@ -12,9 +12,17 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gpuburn.controller.export import Document, Format, Host, at_point, clean, good, said
-from gpuburn.decision import Decision
+from gpuburn.controller.export import DECISIONS, Document, Format, Host, at_point, clean, good, said
 
+METRICS = {
+    "gpuburn_report_issued_timestamp_seconds": "When the report was written, unix time",
+    "gpuburn_host_good": "1: the decision lets the host be; 0: it does not",
+    "gpuburn_host_decision": "1 for the decision of the host, 0 for every other",
+    "gpuburn_profile_decision": "1 for the decision of the host for a profile, 0 for every other",
+    "gpuburn_finding_status": "0 not applicable, 1 pass, 2 incomplete, 3 fail; the worst of its kind",
+    "gpuburn_measurement": "The reduced value, in unit",
+    "gpuburn_info": "Which hardware this is; the only place of serial numbers",
+}
 STATUS = {"not_applicable": 0, "pass": 1, "incomplete": 2, "fail": 3}
 WHERE = ("host", "subject", "step", "about", "point")
 INFO = (
@@ -31,21 +39,16 @@ class Told(Collector):
         self.document = document
 
     def collect(self) -> Iterator[Metric]:
-        hosts = self.document["hosts"]
-        issued = GaugeMetricFamily("gpuburn_report_issued_timestamp_seconds", "When the report was written, unix time")
-        issued.add_metric((), self.document["issued"])
-        yield issued
-        yield _gauge("gpuburn_host_good", "1: the decision lets the host be; 0: it does not", ("host",),
-                     {(host["host"],): float(good(host)) for host in hosts})  # fmt: skip
-        yield _gauge("gpuburn_host_decision", "1 for the decision of the host, 0 for every other", ("host", "decision"),
-                     _decisions(hosts))  # fmt: skip
-        yield _gauge("gpuburn_profile_decision", "1 for the decision of the host for a profile, 0 for every other",
-                     ("host", "profile", "decision"), _by_profile(hosts))  # fmt: skip
-        yield _gauge("gpuburn_finding_status", "0 not applicable, 1 pass, 2 incomplete, 3 fail; the worst of its kind",
-                     WHERE, _statuses(hosts))  # fmt: skip
-        yield _gauge("gpuburn_measurement", "The reduced value, in unit", (*WHERE, "unit"), _measurements(hosts))
-        yield _gauge("gpuburn_info", "Which hardware this is; the only place of serial numbers", INFO,
-                     {labels: 1.0 for host in hosts for labels in _parts(self.document, host)})  # fmt: skip
+        hosts, info = self.document["hosts"], {}
+        for host in hosts:
+            info.update(dict.fromkeys(_parts(self.document, host), 1.0))
+        yield _gauge("gpuburn_report_issued_timestamp_seconds", (), {(): self.document["issued"]})
+        yield _gauge("gpuburn_host_good", ("host",), {(host["host"],): float(good(host)) for host in hosts})
+        yield _gauge("gpuburn_host_decision", ("host", "decision"), _decisions(hosts))
+        yield _gauge("gpuburn_profile_decision", ("host", "profile", "decision"), _by_profile(hosts))
+        yield _gauge("gpuburn_finding_status", WHERE, _statuses(hosts))
+        yield _gauge("gpuburn_measurement", (*WHERE, "unit"), _measurements(hosts))
+        yield _gauge("gpuburn_info", INFO, info)
 
 
 def make(document: Document) -> bytes:
@@ -54,8 +57,8 @@ def make(document: Document) -> bytes:
     return generate_latest(registry)
 
 
-def _gauge(name: str, doc: str, labels: Labels, values: dict[Labels, float]) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(name, doc, labels=labels)
+def _gauge(name: str, labels: Labels, values: dict[Labels, float]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, METRICS[name], labels=labels)
     for key, value in values.items():
         family.add_metric(key, value)
     return family
@@ -63,7 +66,7 @@ def _gauge(name: str, doc: str, labels: Labels, values: dict[Labels, float]) -> 
 
 def _states(decision: str) -> Iterator[tuple[str, float]]:
     mine = clean(decision)
-    names = dict.fromkeys([*(str(one) for one in Decision), mine])
+    names = dict.fromkeys([*DECISIONS, mine])
     return ((name, float(name == mine)) for name in names)
 
 
