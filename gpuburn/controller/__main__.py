@@ -14,6 +14,7 @@ import click
 import typer
 
 from gpuburn import __version__
+from gpuburn.controller import commands
 from gpuburn.strict import Refused
 
 app = typer.Typer(
@@ -203,6 +204,9 @@ def _version(value: bool) -> None:
 @app.callback()
 def _options(version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True)] = False) -> None:
     """Burn-in and acceptance of GPU servers: plans, verdicts, decisions, reports."""
+
+
+commands.add(app)
 
 
 def main(arguments: list[str] | None = None) -> None:
