@@ -56,6 +56,8 @@ SLIPS = [
     (H100, "allreduce", entry(500, **NCCL), "at most 476: a good device was measured at 476"),
     ("h100-nvl", "p2p", entry(335, method="peer copy"), "0.4 to 0.95 of nvlink_peak 300"),
     ("h200-sxm", "allreduce", entry(488.4, **NCCL), "at most 480"),
+    ("h200-sxm", "p2p", entry(400, method="peer copy"), "at most 396.4: a good device"),  # whichever tool copied
+    (A100, "allreduce", entry(400, basis="measured", **NCCL), "0.35 to 1 of nvlink_peak 300"),  # no NVLS before Hopper
     (A100, "h2d", entry(52, **COPY), "0.5 to 0.95 of the link's 31.5"),
     (H100, "h2d", entry(52, **COPY), "at most 51: a good device was measured at 51"),
     (H100, "triad", entry(3000, method="babelstream triad"), "at most 2970"),
