@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
@@ -206,7 +207,11 @@ def _options(version: Annotated[bool, typer.Option("--version", callback=_versio
     """Burn-in and acceptance of GPU servers: plans, verdicts, decisions, reports."""
 
 
-commands.add(app)
+@functools.cache
+def program() -> typer.Typer:
+    """Every command: those here and those in commands/."""
+    commands.add(app)
+    return app
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -214,7 +219,7 @@ def main(arguments: list[str] | None = None) -> None:
     from gpuburn.controller import status
 
     try:
-        code = app(arguments, standalone_mode=False)
+        code = program()(arguments, standalone_mode=False)
     except Refused as error:
         print(f"gpuburn: {error}", file=sys.stderr)
         sys.exit(status.USAGE)
