@@ -16,7 +16,7 @@ import typer
 from gpuburn import profile
 from gpuburn.agent.__main__ import _parser
 from gpuburn.controller import documents, site
-from gpuburn.controller.__main__ import app
+from gpuburn.controller.__main__ import program
 from gpuburn.controller.exports.prometheus import METRICS
 from gpuburn.probe import discover
 from gpuburn.telemetry import TELEMETRY
@@ -82,7 +82,7 @@ def test_playbooks_that_are_named_exist(page: Path) -> None:
 
 @each_page
 def test_subcommands_that_are_named_exist(page: Path) -> None:
-    top = typer.main.get_command(app)
+    top = typer.main.get_command(program())
     known = {f"gpuburn {name}" for name in top.commands}  # type: ignore[attr-defined]
     known |= {f"gpuburn sku {name}" for name in top.commands["sku"].commands}  # type: ignore[attr-defined]
     actions = [one for one in _parser()._actions if one.dest == "command"]

@@ -120,28 +120,6 @@ def report(run: RunId, reports: Reports = HERE, machine: Annotated[bool, typer.O
 
 
 @app.command()
-def export(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Run id; not needed with --list.")] = "",
-    form: Annotated[str, typer.Option("--format", help="One of --list.")] = "",
-    out: Annotated[str, typer.Option(help="File, or - for standard output; empty: <run>.<suffix> here.")] = "",
-    host: Annotated[list[str] | None, typer.Option(help="Only this host; may be given again.")] = None,
-    reports: Reports = HERE,
-    listed: Annotated[bool, typer.Option("--list", help="Every format, with what it is for.")] = False,
-) -> None:
-    """Write a run's report in a format that other programs read: JUnit, OCPTV, Prometheus, CSV, XLSX, Parquet."""
-    from gpuburn.controller import account, export as exports, report as pages
-    from gpuburn.controller.run import Run
-
-    if listed:
-        print("\n".join(exports.listed()))
-        return
-    made, where, now = exports.named(form), Run.of(reports, run), time.time()
-    document = exports.only(pages.document(where, account.give(where, now), now), host or [])
-    told = exports.put(out or f"{run}.{made.suffix}", made.of(document))
-    print(told, file=sys.stderr)
-
-
-@app.command()
 def verify(folder: Path, plan_file: Annotated[Path, typer.Argument(metavar="PLAN")]) -> None:
     """Verify an unsealed run folder against the plan that was sent: digests, numbers, findings. Exit 0 if all hold."""
     from gpuburn.controller.collect import collect as check

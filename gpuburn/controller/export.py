@@ -18,7 +18,7 @@ from typing import Any
 
 from gpuburn.controller import exports
 from gpuburn.controller.report import shown
-from gpuburn.decision import Decision
+from gpuburn.policy import Decision
 from gpuburn.strict import Refused, known
 
 Document = dict[str, Any]  # what report.document() gives, and report.json holds

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import runs
 
-from gpuburn.controller.__main__ import app, main
+from gpuburn.controller import status
+from gpuburn.controller.__main__ import main
 from gpuburn.measurement import Reading
 from gpuburn.plan import Plan
 
@@ -26,7 +27,7 @@ def export(capfdbinary: pytest.CaptureFixture[bytes]) -> Call:
 
     def call(*arguments: object) -> tuple[object, bytes, str]:
         with pytest.raises(SystemExit) as ended:
-            main(lambda: app([str(one) for one in arguments]))
+            main([str(one) for one in arguments])
         out, err = capfdbinary.readouterr()
         return ended.value.code, out, err.decode()
 
@@ -49,13 +50,13 @@ def reports(tmp_path: Path, rehearsal: Plan) -> Path:
 
 
 def test_every_format_tells_the_same_hosts_as_the_report(export: Call, reports: Path, tmp_path: Path) -> None:
-    assert export("report", "--run", runs.RUN, "--reports", reports)[0] == 0
+    export("report", "--run", runs.RUN, "--reports", reports)
     document = json.loads((reports / runs.RUN / "report.json").read_bytes())
     not_good = {one["host"] for one in document["hosts"] if one["decision"] not in GOOD}
     assert not_good == {"failed", "refused", "waiting"}
     for name, read in NOT_GOOD.items():
-        status, _, err = export("export", runs.RUN, "--format", name, "--reports", reports, "--out", tmp_path / name)
-        assert (status, err) == (0, f"{tmp_path / name}: {(tmp_path / name).stat().st_size} bytes\n")
+        code, _, err = export("export", runs.RUN, "--format", name, "--reports", reports, "--out", tmp_path / name)
+        assert (code, err) == (0, f"{tmp_path / name}: {(tmp_path / name).stat().st_size} bytes\n")
         assert read((tmp_path / name).read_bytes()) == not_good, name
     assert (tmp_path / "findings").read_bytes() == (reports / runs.RUN / "findings.csv").read_bytes()
     for one in streams((tmp_path / "ocptv").read_bytes()):
@@ -79,8 +80,8 @@ def test_the_document_tells_what_an_export_needs(export: Call, reports: Path) ->
 
 
 def test_standard_output_is_the_export_and_nothing_else(export: Call, reports: Path) -> None:
-    status, out, err = export("export", runs.RUN, "--format", "xlsx", "--reports", reports, "--out", "-")
-    assert status == 0 and err == f"{len(out)} bytes\n"
+    code, out, err = export("export", runs.RUN, "--format", "xlsx", "--reports", reports, "--out", "-")
+    assert code == 0 and err == f"{len(out)} bytes\n"
     assert len(sheet(out, "Decisions")) == 4
 
 
@@ -93,17 +94,17 @@ def test_without_a_name_the_file_is_called_after_the_run(
 
 
 def test_the_formats_are_listed(export: Call) -> None:
-    status, out, _ = export("export", "--list")
-    assert status == 0
+    code, out, _ = export("export", "--list")
+    assert code == 0
     assert [line.split()[0] for line in out.decode().splitlines()] == sorted(NOT_GOOD)
 
 
-def test_what_is_wrong_is_one_line_and_status_2(export: Call, reports: Path) -> None:
+def test_what_is_wrong_is_one_line_and_wrong_usage(export: Call, reports: Path) -> None:
     for arguments, says in (
         ((runs.RUN, "--format", "junt"), "did you mean 'junit'"),
         ((runs.RUN, "--format", "junit", "--host", "nobody"), "--host: unknown 'nobody'"),
         (("../x", "--format", "junit"), "run id '../x'"),
         (("20260101T000000Z-ffff", "--format", "junit"), "no such run"),
     ):
-        status, out, err = export("export", *arguments, "--reports", reports)
-        assert (status, out, err.count("\n")) == (2, b"", 1) and says in err, err
+        ended, out, err = export("export", *arguments, "--reports", reports)
+        assert (ended, out, err.count("\n")) == (status.USAGE, b"", 1) and says in err, err
