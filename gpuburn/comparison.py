@@ -15,7 +15,7 @@ from gpuburn.finding import Finding, Verdict, finding
 from gpuburn.limit import Limit, Reference
 from gpuburn.measurement import NOWHERE, Measurement, Metric, Observed, Point
 from gpuburn.outcome import Outcome
-from gpuburn.plan import Step
+from gpuburn.plan import HOST, Step
 
 PASS, FAIL, INCOMPLETE, NOT_APPLICABLE = Verdict
 Seen = Mapping[tuple[str, str, Point], Measurement]
@@ -48,7 +48,10 @@ class Asked:
 
 
 def compare(asked: Asked, outcome: Outcome | None) -> Iterable[Finding]:
-    """One finding per subject and point that the limit demands."""
+    """One finding per subject and point that the limit demands, and one where the site demands less than we do."""
+    if asked.limit.loosened:
+        why = f"the site demands: {asked.limit}; gpuburn itself: {asked.limit.loosened}"
+        yield asked.finding("limit.loosened", NOT_APPLICABLE, why, HOST, NOWHERE)
     if isinstance(asked.promise, Observed):
         yield from _facts(asked, outcome)
         return

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpuburn import strict
-from gpuburn.limit import Limit
+from gpuburn.limit import Limit, as_tight
 from gpuburn.plan import LEVELS, Environment, Guard, Kind, LeftOut, Level, Plan, Step
 
 
@@ -64,7 +64,7 @@ def _loosened(before: Limit, limits: list[Limit]) -> str:
     if before.informational:
         return ""
     mine = [one for one in limits if _covers(one, before)]
-    if any(_as_tight(one, before) for one in mine):
+    if any(as_tight(one, before) for one in mine):
         return ""
     where = f"{before.about} in step {', '.join(before.when.steps)}"
     return f"{where}: was {before}, is {mine[0]}" if mine else f"{where}: {before} is no longer demanded"
@@ -73,17 +73,3 @@ def _loosened(before: Limit, limits: list[Limit]) -> str:
 def _covers(one: Limit, before: Limit) -> bool:
     same = one.about == before.about and set(before.when.steps) <= set(one.when.steps)
     return same and set(before.when.profiles) <= set(one.when.profiles) and one.when.point.includes(before.when.point)
-
-
-def _as_tight(one: Limit, before: Limit) -> bool:
-    if one.of != before.of or one.unit != before.unit or (before.can_reject and not one.can_reject):
-        return False
-    if before.equals is not None:
-        return one.equals == before.equals
-    if before.agree:
-        return one.agree == before.agree or (before.agree, one.agree) == ("host", "cohort")
-    lows = ((one.min, before.min), (one.fail_below, before.fail_below))
-    highs = ((one.max, before.max), (one.fail_above, before.fail_above))
-    return all(was is None or (has is not None and has >= was) for has, was in lows) and all(
-        was is None or (has is not None and has <= was) for has, was in highs
-    )

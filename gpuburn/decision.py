@@ -11,6 +11,7 @@ from gpuburn.policy import Decision, Policy, Reached, Row
 from gpuburn.strict import Refused
 
 DAY = 86400.0
+MARKS = {"uncalibrated": "uncalibrated", "not_observable": "not_observable", "limit.loosened": "loosened"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +74,10 @@ def _day(at: float) -> str:
 
 
 def marks(findings: Iterable[Finding], profile: str) -> frozenset[str]:
-    """What qualifies a pass: passes near an edge, numbers without a reference, what could not be seen."""
+    """What qualifies a pass: passes near an edge, numbers without a reference, what could not be seen,
+    what the site demands less of."""
     mine = [one for one in findings if profile in one.profiles]
-    marked = {one.code for one in mine if one.code in ("uncalibrated", "not_observable")}
+    marked = {MARKS[one.code] for one in mine if one.code in MARKS}
     return frozenset(marked | ({"marginal"} if any(one.marginal for one in mine) else set()))
 
 

@@ -78,8 +78,9 @@ def finding(
     known(code, codes(), "code of a finding")
     told = codes()[code]
     plain = verdict in (Verdict.PASS, Verdict.NOT_APPLICABLE) and not marginal
+    severity = "" if plain else "minor" if told.severity == "info" else told.severity
     return Finding(
-        code, about, verdict, why, source, profiles, marginal=marginal, severity="" if plain else told.severity,
+        code, about, verdict, why, source, profiles, marginal=marginal, severity=severity,
         action="" if plain else action or told.action or MARGINAL, **more,  # type: ignore[arg-type]
     )  # fmt: skip
 

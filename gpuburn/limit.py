@@ -10,7 +10,7 @@ import functools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from gpuburn import strict
 from gpuburn.measurement import NOWHERE, Point
@@ -59,6 +59,7 @@ class Limit:
     equals, agree: what a fact must be, or among whom it must be the same (cohort: also over the host's own devices).
     informational: why this quantity is recorded and not judged; uncalibrated: it would be, if there were a number.
     reference: the number that the bounds were made from. action: what to do where it is missed.
+    loosened: what gpuburn itself demands, where a site demands less.
     source: limits.yml, sku, baseline, site (the inventory) or contract; confidence: high may fail, medium may warn, low
     informs.
     """
@@ -83,6 +84,7 @@ class Limit:
     fail_above: float | None = None
     reference: Reference | None = None
     action: str = ""
+    loosened: str = ""
 
     def __post_init__(self) -> None:
         demands = [self.numeric, bool(self.of), self.equals is not None, bool(self.agree), bool(self.informational)]
@@ -175,54 +177,27 @@ def load(path: Path = FILE) -> list[Limit]:
     return found
 
 
-def merge(limits: Iterable[Limit], site: Iterable[tuple[str, dict[str, Any]]]) -> list[Limit]:
-    """Site numbers over ours. site: (variable, {probe.metric: fields}) pairs; one field set twice is refused.
-
-    A site's limit replaces ours of that name, field by field, and may reject unless it says otherwise; a limit on a new
-    point or step names it in 'when'.
-    """
-    chosen: dict[str, dict[str, Any]] = {}
-    origin: dict[tuple[str, str], str] = {}
-    for variable, entries in site:
-        for about, fields in entries.items():
-            if not isinstance(fields, dict):
-                raise Refused(f"{variable}: {about}: wanted is a mapping such as {{min: 1, because: ...}}")
-            for key, value in fields.items():
-                if key != "because" and (about, key) in origin:
-                    raise Refused(f"{variable}: {about}.{key} is already set by {origin[about, key]}")
-                origin[about, key] = variable
-                chosen.setdefault(about, {})[key] = value
-    return [*(one for one in limits if one.about not in chosen), *_site(list(limits), chosen, origin)]
+def as_tight(one: Limit, before: Limit) -> bool:
+    """Whether a limit demands at least what `before` demands, of the same quantity at the same point."""
+    if one.informational or one.unit != before.unit or (before.can_reject and not one.can_reject):
+        return before.informational != ""
+    if before.informational:
+        return True
+    if before.equals is not None or before.agree:
+        return _same_fact(one, before)
+    if one.of != before.of:
+        return False
+    lows = ((one.min, before.min), (one.fail_below, before.fail_below))
+    highs = ((one.max, before.max), (one.fail_above, before.fail_above))
+    return all(was is None or (has is not None and has >= was) for has, was in lows) and all(
+        was is None or (has is not None and has <= was) for has, was in highs
+    )
 
 
-def _site(
-    limits: list[Limit], chosen: dict[str, dict[str, Any]], origin: dict[tuple[str, str], str]
-) -> Iterable[Limit]:
-    for about, fields in chosen.items():
-        where = f"{next(origin[key] for key in origin if key[0] == about)}: {about}"
-        if not str(fields.get("because", "")).strip():
-            raise Refused(f"{where}: a limit needs a reason ('because')")
-        ours = [one for one in limits if one.about == about]
-        if "unit" in fields or not ours:
-            yield strict.build(Limit, {**fields, "about": about, "source": "site"}, where)
-            continue
-        for one in ours:
-            bounded = one.numeric or (one.of and not {"min", "max", "equals", "agree", "informational"} & set(fields))
-            kept = strict.plain(one) if bounded else {}
-            unit = {"unit": one.unit} if one.unit else {}
-            yield strict.build(
-                Limit,
-                {
-                    **kept,
-                    **unit,
-                    "when": strict.plain(one.when),
-                    "confidence": "high",
-                    **fields,
-                    "about": about,
-                    "source": "site",
-                },
-                where,
-            )
+def _same_fact(one: Limit, before: Limit) -> bool:
+    if before.equals is not None:
+        return one.equals == before.equals
+    return one.equals is not None or one.agree == before.agree or (before.agree, one.agree) == ("host", "cohort")
 
 
 def _share(share: float | None, reference: Reference) -> float | None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
-from gpuburn import __version__, criteria, limit as limits, policy as policies, profile, resolve, sku
+from gpuburn import __version__, criteria, limit as limits, policy as policies, profile, resolve, site_limits, sku
 from gpuburn.baseline import Baseline
 from gpuburn.limit import Limit, When
 from gpuburn.measurement import Metric, Observed, Point
 from gpuburn.plan import (
+    LEVELS,
     SCHEMA,
     Device,
     Environment,
@@ -116,7 +118,7 @@ def notes(request: Request) -> list[str]:
 
 def demand(request: Request, steps: list[Step]) -> tuple[list[Limit], list[LeftOut]]:
     """Every limit that applies, bound to its step; and each promise of a step that is not judged, with why."""
-    merged = [*limits.merge(limits.load(), request.site_limits), *_ordered(request, steps)]
+    merged = [*site_limits.merge(limits.load(), request.site_limits), *_ordered(request, steps)]
     conditions = _conditions()
     for limit in merged:
         _declared(limit, conditions)
@@ -144,6 +146,7 @@ def _bound(
     if request.kind not in promised.kinds or not applying:
         return [], [LeftOut(where, _why(request, promised, mine), step.profiles)]
     narrow = [one for one in (limits.narrowed(one, step.name, step.profiles) for one in applying) if one.when.profiles]
+    narrow = site_limits.over(narrow, points)
     narrow = _by_baseline(request, step, promised, narrow, points)
     found = [one for one in narrow if any(one.when.point.includes(point) for point in points)]
     silent = [
@@ -192,9 +195,23 @@ def _declared(limit: Limit, conditions: dict[str, Iterable[str]]) -> None:
     probe = probes[name]
     known(metric, [*probe.metrics, *probe.facts], f"limit {limit.about}: metric or fact of {name}")
     fits(limit, probe, f"limit {limit.about}")
+    for key, _ in limit.when.point.items:
+        known(key, probe.promises[metric].at, f"limit {limit.about}: when.point")
+    if limit.when.point.items and not any(limit.when.point.includes(one) for one in _anywhere(name, metric)):
+        raise Refused(f"limit {limit.about}: when.point '{limit.when.point}': no step of any level has this point")
     for key, choices in conditions.items():
         for value in getattr(limit.when, key):
             known(value, choices, f"limit {limit.about}: when.{key}")
+
+
+@functools.cache
+def _anywhere(probe: str, promise: str) -> frozenset[Point]:
+    """Every point at which any step, at any level and in any kind of run, takes this metric or fact."""
+    declared = {**discover(), TELEMETRY.name: TELEMETRY}[probe]
+    steps = [step for name in profile.names() for step in profile.load(name).steps if step.probe == probe]
+    sizes = [profile.sized(step, level, kind) for step in steps for level in LEVELS for kind in get_args(Kind)]
+    settled = [declared.settled(size.params, probe) for size in sizes]
+    return frozenset(point for params in settled for point in declared.points(declared.promises[promise], params))
 
 
 def _conditions() -> dict[str, Iterable[str]]:

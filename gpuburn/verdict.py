@@ -20,6 +20,7 @@ from gpuburn.probe import Probe, discover
 
 PASS, FAIL, INCOMPLETE, NOT_APPLICABLE = Verdict
 MET = ("limit.met", "fact.met")  # what a pass rests on: a demand on a quantity, and an answer within it
+BESIDE = ("identity.", "telemetry.", "idle.")
 EVENTS = "events.jsonl"
 HARDWARE_GUARDS = ("temperature",)
 
@@ -46,7 +47,12 @@ def fold(findings: Iterable[Finding], profile: str) -> Verdict:
     for worst in (FAIL, INCOMPLETE):
         if any(f.verdict is worst for f in mine):
             return worst
-    return PASS if any(f.verdict is PASS and f.code in MET for f in mine) else INCOMPLETE
+    return PASS if any(proves(f) for f in mine) else INCOMPLETE
+
+
+def proves(one: Finding) -> bool:
+    """Whether a pass can rest on this: a demand on what a device did, met. To be there or to be watched is no proof."""
+    return one.verdict is PASS and one.code in MET and not one.about.startswith(BESIDE)
 
 
 def verdicts(plan: Plan, findings: list[Finding]) -> dict[str, Verdict]:

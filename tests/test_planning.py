@@ -147,32 +147,87 @@ def test_a_site_limit_with_a_mistake_is_refused_before_the_first_watt(about: str
         make(runs.request(site_limits=((SITE, {about: entry}),)))
 
 
-def test_a_limit_on_a_point_that_the_step_does_not_have_is_listed_and_so_are_the_points_it_leaves() -> None:
-    entry = {"min": 1, "unit": "GB/s", "because": "r", "when": {"point": {"mib": 4096}}}
+def test_a_limit_on_a_point_of_another_level_is_listed_and_ours_stays() -> None:
+    entry = {"min": 1, "unit": "GB/s", "because": "r", "when": {"point": {"mib": 1024}}}
     plan = make(with_site(allreduce__busbw=entry))
-    assert not any(one.about == "allreduce.busbw" for one in plan.limits)
+    assert [one.source for one in plan.limits if one.about == "allreduce.busbw"] == ["limits.yml"]
     said = {one.what: one.why for one in plan.left_out if one.what.startswith("allreduce.busbw")}
     assert said == {
-        "allreduce.busbw in step allreduce at mib=4096": "a limit names this point, which the step does not have",
-        "allreduce.busbw in step allreduce at mib=1": "no limit speaks of it",
-        "allreduce.busbw in step allreduce at mib=8": "no limit speaks of it",
+        "allreduce.busbw in step allreduce at mib=1024": "a limit names this point, which the step does not have"
     }
 
 
-def test_a_limit_for_one_profile_leaves_the_other_and_says_so() -> None:
+@pytest.mark.parametrize(
+    ("about", "point", "says"),
+    [
+        ("allreduce.busbw", {"mib": 4096}, "no step of any level has this point"),
+        ("allreduce.busbw", {"mb": 1024}, "unknown 'mb'; did you mean 'mib'"),
+        ("gemm.tflops", {"dtype": "bfloat16"}, "unknown 'dtype'"),
+    ],
+)
+def test_a_limit_on_a_point_that_nothing_has_is_refused(about: str, point: dict[str, Any], says: str) -> None:
+    entry = {"min": 1, "because": "r", "unit": "GB/s" if "busbw" in about else "TFLOP/s", "when": {"point": point}}
+    with pytest.raises(Refused, match=f"limit {about}: when.point.*{says}"):
+        make(runs.request(site_limits=((SITE, {about: entry}),)))
+
+
+def test_a_limit_for_one_profile_leaves_ours_to_the_other() -> None:
     entry = {"max": 0, "unit": "count", "because": "r", "when": {"profiles": ["training"]}}
     plan = make(dataclasses.replace(with_site(gemm__wrong=entry), profiles=("training", "inference")))
-    [one] = [one for one in plan.left_out if one.what.startswith("gemm.wrong")]
-    assert one.profiles == ("inference",)
+    assert {(one.source, one.when.profiles) for one in plan.limits if one.about == "gemm.wrong"} == {
+        ("site", ("training",)), ("limits.yml", ("training", "inference")),
+    }  # fmt: skip
 
 
-def test_a_limit_on_one_point_is_demanded_there_only() -> None:
+def test_a_limit_on_one_point_is_demanded_there_and_ours_at_the_others() -> None:
     entry = {"min": 1, "unit": "GB/s", "because": "r", "when": {"point": {"mib": 8}}}
     plan = make(with_site(allreduce__busbw=entry))
-    [one] = [one for one in plan.limits if one.about == "allreduce.busbw"]
     step = plan.step("allreduce")
     assert step is not None
-    assert set(demanded(plan, one, step, discover())) == {(f"cpu{i}", Point.of(mib=8)) for i in range(3)}
+    asked = {one.source: set(demanded(plan, one, step, discover())) for one in plan.limits
+             if one.about == "allreduce.busbw"}  # fmt: skip
+    assert asked == {
+        "site": {(f"cpu{i}", Point.of(mib=8)) for i in range(3)},
+        "limits.yml": {(f"cpu{i}", Point.of(mib=1)) for i in range(3)},
+    }
+
+
+def test_a_limit_of_another_level_leaves_ours_in_force() -> None:
+    entry = {"max": 0, "unit": "count", "because": "r", "when": {"levels": ["soak"]}}
+    plan = make(with_site(gemm__wrong=entry))
+    assert [(one.source, one.max) for one in plan.limits if one.about == "gemm.wrong"] == [("limits.yml", 0.0)]
+
+
+@pytest.mark.parametrize(
+    ("about", "entry", "ours"),
+    [
+        ("gemm.wrong", {"informational": "off"}, "x <= 0 count"),
+        ("gemm.wrong", {"max": 3}, "x <= 0 count"),
+        ("gemm.wrong", {"confidence": "low"}, "x <= 0 count"),
+        ("gemm.checksum", {"informational": "off"}, "the same over the cohort"),
+        ("gemm.checksum", {"agree": "host"}, "the same over the cohort"),
+        ("gemm.wrong", {"max": 0}, ""),
+        ("gemm.checksum", {"equals": "a"}, ""),
+    ],
+)
+def test_a_site_that_demands_less_says_what_ours_was(about: str, entry: dict[str, Any], ours: str) -> None:
+    plan = make(runs.request(site_limits=((SITE, {about: {**entry, "because": "r"}}),)))
+    assert {one.loosened for one in plan.limits if one.about == about} == {ours}
+
+
+def test_calling_a_quantity_informational_does_not_make_it_calibrated() -> None:
+    plan = make(with_site(gemm__tflops={"informational": "seen", "because": "r"}))
+    assert {(one.source, one.uncalibrated) for one in plan.limits if one.about == "gemm.tflops"} == {("site", True)}
+
+
+def test_a_number_of_the_site_stands_beside_a_share_of_a_measurement() -> None:
+    asked = runs.hardware(count=8, site_limits=((SITE, {"memory_bandwidth.triad": {
+        "min": 2500, "unit": "GB/s", "because": "the contract", "source": "contract",
+    }}),))  # fmt: skip
+    found = [one for one in make(asked).limits if one.about == "memory_bandwidth.triad"]
+    assert [(one.source, one.of, one.min) for one in found] == [
+        ("limits.yml", "telemetry.memory_peak", None), ("contract", "", 2500.0),
+    ]  # fmt: skip
 
 
 @given(st.binary(min_size=1, max_size=40))

@@ -19,7 +19,7 @@ from gpuburn.identity import Identity
 from gpuburn.measurement import Metric
 from gpuburn.plan import HOST, Plan, owner
 from gpuburn.probe import discover
-from gpuburn.verdict import MET
+from gpuburn.verdict import proves
 
 SCHEMA: Literal["gpuburn/judged/1"] = "gpuburn/judged/1"
 VERSION = __version__  # what another version kept is verified anew
@@ -100,7 +100,7 @@ def judged(collected: Collected) -> Judged:
     plan, findings = collected.plan, collected.findings
     looks = collected.result.record.identities if collected.result else []
     versions = [*_versions(collected), *_firmware(looks)]
-    met = {profile for f in findings if f.code in MET and f.verdict is Verdict.PASS for profile in f.profiles}
+    met = {profile for f in findings if proves(f) for profile in f.profiles}
     return Judged(
         SCHEMA, plan.host, VERSION, plan.criteria, collected.result is not None, collected.refused,
         collected.verdicts, {profile: sorted(marks(findings, profile)) for profile in plan.profiles},

@@ -1,0 +1,123 @@
+"""One limit against one step: shares of other measurements, repeatability, the guard band."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from gpuburn.comparison import Asked, compare
+from gpuburn.finding import Finding
+from gpuburn.limit import Limit, Reference, When
+from gpuburn.measurement import NOWHERE, Measurement, Metric
+from gpuburn.outcome import Outcome, Status
+from gpuburn.plan import Step
+
+STEP = Step("triad", "p", "device", 1, ("training",), "r", {}, 1.0, 2.0)
+WHEN = When(steps=("triad",), profiles=("training",))
+SPEED = Metric("GB/s", better="higher")
+
+
+def measured(value: float, name: str = "p.speed", unit: str = "GB/s", cv: float | None = 0.001, subject: str = "gpu0"
+             ) -> Measurement:  # fmt: skip
+    return Measurement(name, unit, subject, NOWHERE, value, value, value, 9, cv)
+
+
+def judged(limit: Limit, *found: Measurement, rule: str = "simple", metric: Metric = SPEED) -> Finding:
+    outcome = Outcome("triad", "p", 1, Status.COMPLETED, "", 0.0, 1.0, 1, [], [*found], [])
+    [one] = compare(Asked(limit, STEP, metric, [("gpu0", NOWHERE)], rule), outcome)
+    return one
+
+
+def limit(**fields: Any) -> Limit:
+    return Limit("p.speed", "GB/s", "r", **{"when": WHEN, **fields})
+
+
+SHARE = limit(of="telemetry.peak", fail_below=0.7, warn_below=0.76)
+PEAK = measured(1000.0, "telemetry.peak")
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "marginal"),
+    [(800.0, "limit.met", False), (760.0, "limit.met", False), (759.0, "limit.met", True),
+     (700.0, "limit.met", True), (699.0, "limit.failed", False)],
+)  # fmt: skip
+def test_a_share_of_another_measurement_of_the_same_device(value: float, code: str, marginal: bool) -> None:
+    one = judged(SHARE, measured(value), PEAK)
+    assert (one.code, one.marginal) == (code, marginal)
+    assert "0.7 of telemetry.peak 1000 GB/s" in one.why
+
+
+@pytest.mark.parametrize(
+    "peak",
+    [[], [measured(1000.0, "telemetry.peak", subject="gpu1")], [measured(1000.0, "telemetry.peak", "MHz")],
+     [measured(0.0, "telemetry.peak")], [measured(-5.0, "telemetry.peak")]],
+)  # fmt: skip
+def test_without_its_reference_a_share_proves_nothing(peak: list[Measurement]) -> None:
+    one = judged(SHARE, measured(999.0), *peak)
+    assert (one.code, str(one.verdict)) == ("limit.no_reference", "incomplete")
+
+
+def test_a_share_that_only_warns_rejects_nobody() -> None:
+    warns = limit(of="telemetry.peak", warn_below=0.9)
+    assert not warns.can_reject
+    one = judged(warns, measured(10.0), PEAK)
+    assert (one.code, one.marginal, one.severity) == ("limit.met", True, "minor")
+
+
+REFERRED = limit(of="sku.x", fail_below=0.85).resolved(Reference("x", 1000.0, "a lab"))
+
+
+@pytest.mark.parametrize(
+    ("value", "cv", "code"),
+    [(900.0, 0.049, "limit.met"), (900.0, 0.051, "limit.unrepeatable"), (840.0, 0.051, "limit.unrepeatable"),
+     (900.0, None, "limit.unrepeatable"), (500.0, 0.051, "limit.failed"), (840.0, 0.049, "limit.failed")],
+)  # fmt: skip
+def test_no_limit_is_tighter_than_three_times_the_spread(value: float, cv: float | None, code: str) -> None:
+    assert judged(REFERRED, measured(value, cv=cv)).code == code
+
+
+def test_a_number_without_a_reference_has_no_tolerance_to_compare() -> None:
+    assert limit(min=850.0).tolerance is None
+    assert judged(limit(min=850.0), measured(900.0, cv=0.3)).code == "limit.met"
+
+
+def test_what_is_no_median_has_no_repeats() -> None:
+    tail = Metric("GB/s", "p99")
+    assert judged(REFERRED, measured(900.0, cv=None), metric=tail).code == "limit.met"
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [(1030.0, "limit.met"), (1010.0, "limit.within_guard"), (990.0, "limit.within_guard"), (970.0, "limit.failed")],
+)
+def test_the_guard_band_decides_nothing_within_twice_the_spread(value: float, code: str) -> None:
+    assert judged(limit(min=1000.0), measured(value, cv=0.01), rule="guard_band").code == code
+    assert judged(limit(max=1000.0), measured(2000.0 - value, cv=0.01), rule="guard_band").code in (
+        code, "limit.within_guard",
+    )  # fmt: skip
+
+
+VALUES = st.floats(1.0, 2000.0)
+
+
+@given(VALUES, VALUES, VALUES, st.floats(0.0, 0.2) | st.none(), st.sampled_from(["simple", "guard_band"]))
+def test_tightening_never_turns_a_fail_into_a_pass(value: float, a: float, b: float, cv: float | None, rule: str
+                                                   ) -> None:  # fmt: skip
+    loose, tight = sorted((a, b))
+    before = judged(limit(min=loose), measured(value, cv=cv), rule=rule)
+    after = judged(limit(min=tight), measured(value, cv=cv), rule=rule)
+    if str(before.verdict) == "fail":
+        assert str(after.verdict) == "fail"
+    if str(after.verdict) == "pass":
+        assert str(before.verdict) == "pass"
+
+
+def test_what_the_site_demands_less_of_is_told_once_per_step() -> None:
+    one = dataclasses.replace(limit(min=1.0), loosened="5 <= x GB/s", source="site")
+    outcome = Outcome("triad", "p", 1, Status.COMPLETED, "", 0.0, 1.0, 1, [], [measured(2.0)], [])
+    told = list(compare(Asked(one, STEP, SPEED, [("gpu0", NOWHERE), ("gpu1", NOWHERE)]), outcome))
+    assert [f.code for f in told] == ["limit.loosened", "limit.met", "limit.unmeasured"]
+    assert "gpuburn itself: 5 <= x GB/s" in told[0].why
