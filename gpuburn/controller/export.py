@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuburn.controller import exports
-from gpuburn.controller.report import shown
+from gpuburn.controller.report import LONGEST, shown
 from gpuburn.policy import Decision
 from gpuburn.strict import Refused, known
 
@@ -147,4 +147,6 @@ def at_point(point: dict[str, Any]) -> str:
 
 def clean(text: str) -> str:
     """Words of a host without terminal sequences, control and direction characters, bounded."""
+    if text.isascii() and text.isprintable():  # nearly all words, told apart quickly
+        return text[:LONGEST]
     return UNWRITABLE.sub("\ufffd", str(shown(ANSI.sub("", text))))

@@ -40,7 +40,11 @@ class Stream:
         self.document, self.host = document, host
         self.began = host.get("started")
         self.devices = {one["name"]: str(number) for number, one in enumerate(host.get("devices", []), 1)}
-        self.limits = document.get("limits", {}).get(host.get("limits", ""), [])
+        self.limits: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        for limit in document.get("limits", {}).get(host.get("limits", ""), []):
+            for step in limit["when"]["steps"]:
+                self.limits.setdefault((limit["about"], step), []).append(limit)
+        self.findings, self.measurements = _by_step(host["findings"]), _by_step(host["measurements"])
 
     def artifacts(self) -> Iterator[tuple[Artifact, float | None]]:
         host, ended = self.host, self.host.get("ended")
@@ -95,7 +99,7 @@ class Stream:
 
     def _steps(self) -> list[str]:
         """Planned steps in order, then any other that something was said about; "" is what concerns the host."""
-        named = [one["step"] for one in (*self.host["findings"], *self.host["measurements"])]
+        named = [*self.findings, *self.measurements]
         planned = [one["step"] for one in self.host.get("steps", [])]
         return list(dict.fromkeys([*([""] if "" in named else []), *planned, *named]))
 
@@ -104,12 +108,10 @@ class Stream:
         began = planned.get("started") or self.began
         ended = began if began is None else began + (planned.get("seconds") or 0.0)
         yield _in(number, "testStepStart", {"name": name or "host"}), began
-        for one in self.host["measurements"]:
-            if one["step"] == name:
-                yield _in(number, "measurement", self._measurement(one)), ended
-        for one in self.host["findings"]:
-            if one["step"] == name:
-                yield from ((said_so, ended) for said_so in self._finding(number, one))
+        for one in self.measurements.get(name, []):
+            yield _in(number, "measurement", self._measurement(one)), ended
+        for one in self.findings.get(name, []):
+            yield from ((said_so, ended) for said_so in self._finding(number, one))
         status = (
             STEP_STATUS.get(planned.get("status"), "ERROR") if name and planned else "ERROR" if name else "COMPLETE"
         )
@@ -124,10 +126,8 @@ class Stream:
     def _validators(self, one: dict[str, Any]) -> Iterator[Artifact]:
         """The limits that hold at this step and point: one comparison each, never a set."""
         point = set(one["point"].items())
-        for limit in self.limits:
+        for limit in self.limits.get((one["name"], one["step"]), []):
             when = limit["when"]
-            if limit["about"] != one["name"] or one["step"] not in when["steps"]:
-                continue
             if not set(when["point"].items()) <= point:
                 continue
             told = {"profiles": " ".join(when["profiles"]), "because": limit["because"], "source": limit["source"],
@@ -187,6 +187,13 @@ class Stream:
         if subject in self.devices:
             return {"hardwareInfoId": self.devices[subject]}
         return {"hardwareInfoId": "0", "subcomponent": {"name": subject, "type": "UNSPECIFIED"}}
+
+
+def _by_step(told: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for one in told:
+        found.setdefault(one["step"], []).append(one)
+    return found
 
 
 def _failed(one: dict[str, Any]) -> bool:

@@ -15,7 +15,7 @@ ROWS = 1_048_575  # that a sheet holds under its header
 WIDEST = 60
 LOOKED_AT = 1_000  # rows that decide how wide a column is
 AS_TEXT = {
-    "in_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False,
+    "constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False,
 }  # fmt: skip
 
 
