@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from gpuburn.agreement import disagreeing
 from gpuburn.finding import Finding, Verdict, finding
 from gpuburn.limit import Limit, Reference
-from gpuburn.measurement import NOWHERE, Measurement, Metric, Observed, Point
+from gpuburn.measurement import NOWHERE, UNTOLD, Measurement, Metric, Observed, Point
 from gpuburn.outcome import Outcome
 from gpuburn.plan import HOST, Step
 
@@ -164,6 +164,8 @@ def _fact(asked: Asked, subject: str, point: Point, values: list[str], odd: str)
         return asked.finding("fact.disagrees", INCOMPLETE, why, *at)
     if odd in ALONE:
         return asked.finding(f"fact.{odd}", NOT_APPLICABLE, f"{values[0][:120]}; {ALONE[odd]}", *at)
+    if limit.equals is not None and values[0].startswith(UNTOLD):
+        return asked.finding("fact.untold", INCOMPLETE, f"{values[0][:120]}; needs {limit}", *at)
     if limit.equals is not None and values[0] != limit.equals:
         return asked.finding("fact.failed", FAIL, f"{values[0][:60]}; needs {limit}", *at)
     shared = f"; on the host's own devices: {ALONE['cohort']}" if limit.agree == "cohort" else ""

@@ -17,6 +17,7 @@ from gpuburn.strict import Refused
 
 Scalar = Union[str, int, float]  # noqa: UP007  (evaluated at run time, also on Python 3.10)
 UNITS = ("TFLOP/s", "GB/s", "GiB", "W", "J", "C", "MHz", "s", "ms", "token/s", "1", "count", "%")
+UNTOLD = ("unknown: ", "none: ")  # how a fact begins that says why there is nothing to say
 PERCENTILE = re.compile(r"p(?!00)(\d{2})(\d*)")
 
 

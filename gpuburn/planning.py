@@ -73,6 +73,9 @@ def make(request: Request, nonce: str, issued: float) -> Plan:
     steps, left_out = asked(request, *profile.steps(list(request.profiles), request.level, request.kind))
     if not steps:
         raise Refused(f"{request.host}: profiles {request.profiles} have no step at level {request.level}")
+    other = request.baseline.fits(request.sku, request.kind) if request.baseline else ""
+    if other:
+        raise Refused(f"{request.host}: gpuburn_baseline: {other}")
     demands, silent = demand(request, steps)
     made = Plan(
             SCHEMA, request.run, request.delivery, request.host, request.kind, request.environment, request.privileges,
@@ -109,11 +112,14 @@ def devices(request: Request) -> list[Device]:
 
 def notes(request: Request) -> list[str]:
     """What a reader of the plan should know beyond its numbers."""
+    one = request.baseline
+    judged = [f"what has no reference number is judged by baseline {one.name}, SHA-256 {one.digest}"] if one else []
     if request.kind != "rehearsal":
-        return []
+        return judged
     found = len(request.addresses)
     gpus = f"its {found} GPU(s) are not touched" if found else "no GPU was found on it"
-    return [f"rehearsal: the steps run on this host's CPU in {request.count} processes; {gpus}; it accepts nothing"]
+    cpu = f"rehearsal: the steps run on this host's CPU in {request.count} processes; {gpus}; it accepts nothing"
+    return [cpu, *judged]
 
 
 def demand(request: Request, steps: list[Step]) -> tuple[list[Limit], list[LeftOut]]:
@@ -175,7 +181,9 @@ def _by_baseline(
         here = [point for point in points if one.when.point.includes(point)]
         shares = request.policy.baseline
         judged += (
-            resolve.of_baseline(one, step, promised, here, request.baseline, shares) if one.uncalibrated else [one]
+            resolve.of_baseline(one, step, promised, here, request.count, request.baseline, shares)
+            if one.uncalibrated
+            else [one]
         )
     return judged
 
@@ -225,15 +233,18 @@ def _conditions() -> dict[str, Iterable[str]]:
 
 
 def _ordered(request: Request, steps: Iterable[Step]) -> list[Limit]:
-    """What the order itself demands: as many GPUs as were bought."""
-    count = float(request.count)
-    because = f"gpuburn_gpu_count: {request.count} GPUs were ordered for this host"
-    return [
-        Limit("identity.gpus", "count", because, min=count, max=count, source="contract",
-              when=When(steps=(step.name,), profiles=step.profiles))
-        for step in steps
-        if request.kind == "hardware" and "gpus" in owner("identity", step, discover()).metrics
-    ]  # fmt: skip
+    """What the order itself demands: as many GPUs as were bought, and of that model."""
+    if request.kind != "hardware":
+        return []
+    count, found = float(request.count), []
+    many = f"gpuburn_gpu_count: {request.count} GPUs were ordered for this host"
+    for step in steps:
+        if "gpus" in owner("identity", step, discover()).metrics:
+            when = When(steps=(step.name,), profiles=step.profiles)
+            found.append(Limit("identity.gpus", "count", many, min=count, max=count, source="contract", when=when))
+            model = f"gpuburn_sku: {request.sku} was ordered; PCI id first, then the whole name"
+            found.append(Limit("identity.gpu_sku", "", model, equals=request.sku, source="contract", when=when))
+    return found
 
 
 def fresh_nonce(entropy: bytes) -> str:

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from gpuburn.comparison import Asked, compare
 from gpuburn.finding import Finding
 from gpuburn.limit import Limit, Reference, When
-from gpuburn.measurement import NOWHERE, Measurement, Metric
+from gpuburn.measurement import NOWHERE, Fact, Measurement, Metric, Observed
 from gpuburn.outcome import Outcome, Status
 from gpuburn.plan import Step
 
@@ -121,3 +121,15 @@ def test_what_the_site_demands_less_of_is_told_once_per_step() -> None:
     told = list(compare(Asked(one, STEP, SPEED, [("gpu0", NOWHERE), ("gpu1", NOWHERE)]), outcome))
     assert [f.code for f in told] == ["limit.loosened", "limit.met", "limit.unmeasured"]
     assert "gpuburn itself: 5 <= x GB/s" in told[0].why
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [("h200-sxm", "fact.met"), ("h100-pcie", "fact.failed"), ("unknown: 0x999910de NVIDIA H200 X", "fact.untold"),
+     ("none: Not Supported", "fact.untold")],
+)  # fmt: skip
+def test_another_model_fails_and_an_unknown_one_is_not_proven(said: str, code: str) -> None:
+    one = Limit("p.sku", because="ordered", equals="h200-sxm", when=WHEN)
+    facts = [Fact("p.sku", said, subject="gpu0")]
+    outcome = Outcome("triad", "p", 1, Status.COMPLETED, "", 0.0, 1.0, 1, [], [], facts)
+    assert [f.code for f in compare(Asked(one, STEP, Observed(), [("gpu0", NOWHERE)]), outcome)] == [code]

@@ -129,6 +129,7 @@ QUESTIONS: dict[str, Question] = {
     "serial": lambda nvml, handle: clean(nvml.nvmlDeviceGetSerial(handle)),
     "name": lambda nvml, handle: clean(nvml.nvmlDeviceGetName(handle)),
     "pci": lambda nvml, handle: _address(nvml.nvmlDeviceGetPciInfo(handle)),
+    "pci_id": lambda nvml, handle: f"0x{nvml.nvmlDeviceGetPciInfo(handle).pciDeviceId:08x}",
     "vbios": lambda nvml, handle: clean(nvml.nvmlDeviceGetVbiosVersion(handle)),
     "memory": lambda nvml, handle: float(nvml.nvmlDeviceGetMemoryInfo(handle).total) / 2**30,
     "temperature": _temperature,

@@ -16,7 +16,7 @@ from gpuburn.controller.collect import Collected
 from gpuburn.decision import marks
 from gpuburn.finding import Finding, Verdict
 from gpuburn.identity import Identity
-from gpuburn.measurement import Metric
+from gpuburn.measurement import UNTOLD, Metric
 from gpuburn.plan import HOST, Plan, owner
 from gpuburn.probe import discover
 from gpuburn.verdict import proves
@@ -24,7 +24,6 @@ from gpuburn.verdict import proves
 SCHEMA: Literal["gpuburn/judged/1"] = "gpuburn/judged/1"
 VERSION = __version__  # what another version kept is verified anew
 LIMIT = 16 * strict.MEBIBYTE
-NONE = "none: "  # how a fact says that there is nothing to say
 PARTS = {"identity.gpu_uuid": "uuid", "identity.gpu_serial": "serial"}
 SERIALS = {"dmi.product_serial": "serial", "dmi.board_serial": "board", "dmi.chassis_serial": "chassis"}
 VERSIONS = {"identity.driver": "driver", "identity.gpu_vbios": "vbios", "identity.torch": "torch",
@@ -127,7 +126,7 @@ def _serials(looks: list[Identity]) -> Iterator[Part]:
 
 def _parts(collected: Collected) -> Iterator[Part]:
     for fact in _facts(collected, PARTS):
-        if not fact.value.startswith(NONE):
+        if not fact.value.startswith(UNTOLD):
             yield Part(fact.subject, PARTS[fact.about], fact.value)
 
 

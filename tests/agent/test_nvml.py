@@ -53,7 +53,7 @@ def test_two_gpus_tell_all(tell):
     first, second = seen["gpus"]
     assert first["values"] == {
         "uuid": "GPU-beea0001-0000-0000-0000-000000000001", "serial": "1655023015625", "name": "NVIDIA H200",
-        "pci": "0000:18:00.0", "vbios": "96.00.CF.00.01", "memory": 143771 / 1024, "temperature": 31.0,
+        "pci": "0000:18:00.0", "pci_id": "0x233510de", "vbios": "96.00.CF.00.01", "memory": 143771 / 1024, "temperature": 31.0,
         "power": 75.25, "power_limit": 700.0, "memory_peak": 4916.736, "sm_clock": 345.0,
     }  # fmt: skip
     assert first["missing"] == {} and second["values"]["pci"] == "0000:2a:00.0"
@@ -62,12 +62,12 @@ def test_two_gpus_tell_all(tell):
 def test_a_serial_that_is_not_supported_is_absent_with_the_reason(tell):
     first, second = tell(HEALTHY.replace("0 serial 1655023015625", "0 serial !3"))["gpus"]
     assert first["missing"] == {"serial": "Not Supported"} and "serial" not in first["values"]
-    assert len(first["values"]) == 10 and second["missing"] == {}
+    assert len(first["values"]) == 11 and second["missing"] == {}
 
 
 def test_a_lost_gpu_stays_in_the_list_and_its_neighbour_answers(tell):
     first, second = tell("1 * !15\n" + HEALTHY)["gpus"]
-    assert len(first["values"]) == 11
+    assert len(first["values"]) == 12
     assert second["values"] == {} and set(second["missing"]) == set(nvml.QUESTIONS)
     assert set(second["missing"].values()) == {"GPU is lost"}
 
@@ -104,3 +104,17 @@ def test_the_probe_counts_lost_gpus_and_its_digest_changes_with_any_serial(tell)
     assert said(HEALTHY)[1]["devices"] == facts["devices"]
     assert said(HEALTHY.replace("1655023015626", "1655023015627"))[1]["devices"] != facts["devices"]
     assert said("1 * !15\n" + HEALTHY)[0] == 2
+
+
+@pytest.mark.parametrize(("scenario", "wanted"), [
+    (HEALTHY, "h200-sxm"),
+    (HEALTHY.replace("0 pci_id 233510DE", "0 pci_id 233010DE"), "h100-sxm5-80gb"),  # the id decides, not the name
+    (HEALTHY.replace("0 pci_id 233510DE", "0 pci_id !3"), "h200-sxm"),
+    (HEALTHY.replace("0 pci_id 233510DE", "0 pci_id 999910DE").replace("0 name NVIDIA H200", "0 name NVIDIA H200 X"),
+     "unknown: 0x999910de NVIDIA H200 X"),
+])  # fmt: skip
+def test_a_gpu_is_the_sku_that_it_tells_or_none(tell, scenario, wanted):
+    from gpuburn.agent.nvml import Gpu
+    from gpuburn.agent.probes.identity import told
+
+    assert told(Gpu(0, tell(scenario)["gpus"][0]["values"])) == wanted

@@ -10,7 +10,7 @@ from gpuburn.probe import Taken, probe
 
 if TYPE_CHECKING:
     from gpuburn.agent.host import Host
-    from gpuburn.agent.nvml import Seen
+    from gpuburn.agent.nvml import Gpu, Seen
     from gpuburn.identity import Identity
     from gpuburn.plan import Device
 
@@ -35,6 +35,9 @@ GPU_KINDS = ("hardware", "simulated")
     gpu_serial=Observed("its board's serial number, or 'none: ' and why there is none", per="device", kinds=GPU_KINDS),
     gpu_name=Observed("its name for itself", per="device", kinds=GPU_KINDS),
     gpu_vbios=Observed("its VBIOS version", per="device", kinds=GPU_KINDS),
+    gpu_sku=Observed(
+        "the SKU that its PCI id (else its whole name) tells, or 'unknown: ' and both", per="device", kinds=GPU_KINDS
+    ),
     revision=2,
     smoke={},
 )
@@ -79,8 +82,18 @@ def gpus(planned: list[Device], cards: Seen) -> Iterator[Taken]:
                 for fact, name in (("gpu_uuid", "uuid"), ("gpu_name", "name"), ("gpu_vbios", "vbios")):
                     if name in gpu.values:
                         yield Fact(fact, str(gpu.values[name]), subject=device.name)
+                yield Fact("gpu_sku", told(gpu), subject=device.name)
                 serial = gpu.values.get("serial") or f"none: {gpu.missing.get('serial', 'empty')}"
                 yield Fact("gpu_serial", str(serial), subject=device.name)
+
+
+def told(gpu: Gpu) -> str:
+    """The SKU that a GPU tells to be; never the nearest one."""
+    from gpuburn import sku
+
+    pci, name = str(gpu.values.get("pci_id", "")), str(gpu.values.get("name", ""))
+    found = sku.match(pci, name)
+    return found.id if found else f"unknown: {pci or 'no PCI id'} {name or 'no name'}"
 
 
 def facts(seen: Identity, cards: Seen) -> Iterator[Taken]:

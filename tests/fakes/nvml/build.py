@@ -14,6 +14,7 @@ library count 2
 0 serial 1655023015625
 0 name NVIDIA H200
 0 pci 00000000:18:00.0
+0 pci_id 233510DE
 0 vbios 96.00.CF.00.01
 0 memory_mib 143771
 0 temperature 31
@@ -26,6 +27,7 @@ library count 2
 1 serial 1655023015626
 1 name NVIDIA H200
 1 pci 00000000:2A:00.0
+1 pci_id 233510DE
 1 vbios 96.00.CF.00.01
 1 memory_mib 143771
 1 temperature 33

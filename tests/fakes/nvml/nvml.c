@@ -91,6 +91,8 @@ int nvmlDeviceGetPciInfo_v3(Gpu *gpu, Pci *out) {
     memset(out, 0, sizeof *out);
     int error = asked(gpu, "pci", out->text, sizeof out->text);
     if (!error && sscanf(out->text, "%x:%x:%x", &out->domain, &out->bus, &out->device) != 3) return UNKNOWN;
+    char id[16];
+    if (!error && !asked(gpu, "pci_id", id, sizeof id)) out->id = (unsigned)strtoul(id, NULL, 16);
     return error;
 }
 
