@@ -6,9 +6,10 @@ Where there is no reference of the same method, the quantity is uncalibrated and
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from gpuburn.baseline import Baseline
+from gpuburn.baseline import Baseline, Entry
 from gpuburn.limit import Limit, Reference, When
 from gpuburn.measurement import Metric, Point
 from gpuburn.plan import Step
@@ -17,6 +18,7 @@ from gpuburn.sku import Number, Sku
 from gpuburn.strict import digest, encode
 
 SKU = "sku."
+TOGETHER = ("ranks", "group")  # scopes in which the number of devices is a part of the method
 RANK = {"high": 0, "medium": 1}  # a number of low confidence informs a reader, and judges nobody
 
 
@@ -52,30 +54,75 @@ def method(step: Step) -> str:
     return digest(encode([step.probe, step.revision, step.params, step.env, step.threads]))[:16]
 
 
+def unlike(before: Step, now: Step) -> str:
+    """What in the method of two steps differs, in words; "" where it is the same."""
+    said = [
+        f"{name} was {was}, is {has}"
+        for name, was, has in (
+            ("probe", before.probe, now.probe),
+            ("revision", before.revision, now.revision),
+            ("threads", before.threads, now.threads),
+        )
+        if was != has
+    ]
+    return "; ".join(
+        [*said, *_keys("parameter", before.params, now.params), *_keys("environment", before.env, now.env)]
+    )
+
+
+def _keys(what: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterable[str]:
+    for key in sorted({*before, *now}):
+        was, has = before.get(key, "not set"), now.get(key, "not set")
+        if was != has:
+            yield f"{what} {key} was {was}, is {has}"
+
+
 def of_baseline(
-    uncalibrated: Limit, step: Step, metric: Metric, points: Iterable[Point], baseline: Baseline, shares: Shares
-) -> list[Limit]:
-    """An uncalibrated quantity, judged by a baseline at each point that it has, measured in the same way."""
+    uncalibrated: Limit, step: Step, metric: Metric, points: Iterable[Point], count: int, baseline: Baseline,
+    shares: Shares,
+) -> list[Limit]:  # fmt: skip
+    """An uncalibrated quantity, judged by a baseline at each point that it has, measured in the same way.
+
+    count: devices of the host. Where the baseline does not serve it stays uncalibrated, and says why.
+    """
     found = []
     for point in points:
-        entry = baseline.entry(step.name, uncalibrated.about, point)
         when = dataclasses.replace(uncalibrated.when, steps=(step.name,), point=point)
-        if entry is None or entry.method != method(step) or entry.unit != metric.unit or not entry.median > 0:
-            found.append(dataclasses.replace(uncalibrated, when=when))
+        entry = baseline.entry(step.name, uncalibrated.about, point)
+        why = unserved(baseline, entry, step, metric, count)
+        if entry is None or why:
+            reason = f"{uncalibrated.informational}; {why}"
+            found.append(dataclasses.replace(uncalibrated, when=when, informational=reason))
             continue
-        found.append(_share_of(uncalibrated.about, metric, when, shares, Reference(
-            f"baseline {baseline.name}", entry.median, f"run {baseline.run}, median of {entry.devices} devices"
-        )))  # fmt: skip
+        told = f"run {baseline.run}, median of {entry.devices} devices"
+        reference = Reference(f"baseline {baseline.name}", entry.median, told)
+        found.append(share_of(uncalibrated.about, metric, when, shares, reference))
     return found
 
 
-def _share_of(about: str, metric: Metric, when: When, shares: Shares, reference: Reference) -> Limit:
-    because = f"as good as {reference.name}, within {1 - shares.fail_below:.1%}"
+def unserved(baseline: Baseline, entry: Entry | None, step: Step, metric: Metric, count: int) -> str:
+    """Why an entry of a baseline is no reference for a metric of a step; "" if it is one."""
+    name = f"baseline {baseline.name}"
+    if entry is None:
+        return f"{name} has no number of it in this step at this point"
+    if entry.method != method(step):
+        before = baseline.step(step.name)
+        return f"{name} measured it otherwise: {(before and unlike(before, step)) or 'another method'}"
+    if entry.unit != metric.unit:
+        return f"{name} has it in {entry.unit!r}, measured is {metric.unit!r}"
+    if baseline.count and step.scope in TOGETHER and baseline.count != count:
+        return f"{name} measured it over {baseline.count} devices, planned are {count}"
+    return "" if entry.median > 0 else f"its median in {name} is {entry.median:g}, and a share needs a number above 0"
+
+
+def share_of(about: str, metric: Metric, when: When, shares: Shares, reference: Reference) -> Limit:
+    """The demand to be nearly as good as a reference, in numbers."""
     fail, warn = shares.fail_below, shares.warn_below
     if metric.better == "lower":
-        relative = Limit(about, metric.unit, because, of="baseline", warn_above=1 / warn, fail_above=1 / fail,
-                         when=when, source="baseline")  # fmt: skip
-    else:
-        relative = Limit(about, metric.unit, because, of="baseline", fail_below=fail, warn_below=warn, when=when,
+        relative = Limit(about, metric.unit, f"as good as {reference.name}, at most {1 / fail - 1:.1%} above it",
+                         of="baseline", warn_above=1 / warn, fail_above=1 / fail, when=when,
                          source="baseline")  # fmt: skip
+    else:
+        relative = Limit(about, metric.unit, f"as good as {reference.name}, at most {1 - fail:.1%} below it",
+                         of="baseline", fail_below=fail, warn_below=warn, when=when, source="baseline")  # fmt: skip
     return relative.resolved(reference)
