@@ -35,6 +35,7 @@ class Expected:
     rack: str = ""
     unit: str = ""
     power_domain: str = ""
+    baseline: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ class Site:
     sku: str = variable("the GPU model that was ordered (gpuburn sku list)", "")
     gpu_count: int = variable("how many GPUs were ordered for this host", 0)
     processes: int = variable("processes of a rehearsal", 3)
+    baseline: str = variable("baseline that judges what has no reference number (gpuburn baseline list)", "")
     delivery: str = variable("the order or lot that the host belongs to", "")
     rack: str = variable("rack", "")
     unit: str | int = variable("rack unit", "")
