@@ -115,6 +115,11 @@ class Policy:
 
 @functools.cache
 def load(path: Path = FILE) -> Policy:
+    """A policy file that does not change while we run: the package's, or a run's own copy."""
+    return read(path)
+
+
+def read(path: Path) -> Policy:
     """Read a policy strictly; an unknown key, decision or mark is refused by name."""
     document = strict.load_yaml(path)
     if not isinstance(document, dict) or not isinstance(document.get("rows"), list):

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from gpuburn import planning, sku, strict
-from gpuburn.controller import site as sites
+from gpuburn.controller import site as sites, whole_run
 from gpuburn.controller.run import Expected, Run, check_host
 from gpuburn.controller.site import Site
 from gpuburn.plan import Place, Plan
 from gpuburn.planning import Request
+from gpuburn.policy import Policy
 from gpuburn.strict import Refused
 
 INVENTORY = "inventory/hosts.yml"
@@ -117,13 +118,14 @@ def _host(name: str, variables: Variables, where: str) -> Host:
     return host
 
 
-def _request(host: Host, run: str, look: Look | None) -> Request:
+def _request(host: Host, run: str, look: Look | None, policy: Policy | None = None) -> Request:
+    """policy: what the run began with; the one that the inventory names where it has not begun."""
     s = host.site
     return Request(
         run, host.name, s.kind, s.level, tuple(s.profiles), s.delivery, s.environment, "root" if s.become else "user",
         s.user if s.become else "", s.sku, host.count, tuple(look.gpus) if look else (),
         Place(s.rack, str(s.unit), s.power_domain), tuple(host.limits), tuple(s.steps),
-        s.grace,
+        s.grace, policy or whole_run.policy(s.policy),
     )  # fmt: skip
 
 
@@ -165,7 +167,7 @@ def _planned(run: Run, host: Host, seen: Any, now: float, write: bool) -> dict[s
     if why:
         raise Refused(why)
     kept = run.plan(host.name)
-    made = kept or planning.make(_request(host, run.id, look), secrets.token_hex(16), now)
+    made = kept or planning.make(_request(host, run.id, look, run.policy_kept()), secrets.token_hex(16), now)
     if write and not kept:
         run.host(host.name).mkdir(parents=True, exist_ok=True)
         (run.host(host.name) / "plan.json").write_bytes(strict.encode(made))

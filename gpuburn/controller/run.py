@@ -9,15 +9,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpuburn import journal, plan as plans, policy as policies, strict
+from gpuburn import journal, plan as plans, policy as policies, strict, waiver
 from gpuburn.journal import Entry
 from gpuburn.plan import Plan
 from gpuburn.policy import Policy
 from gpuburn.strict import Refused
+from gpuburn.waiver import Waiver
 
 POLICY = "policy.yml"
+WAIVERS = "waivers.yml"
 RUN = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{4}")
-HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")  # of a host or a delivery: it becomes a folder's
+PLAIN = "wanted are letters, digits, dots, hyphens and underscores, at most 100"
+HOST = NAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +93,16 @@ class Run:
 
     def policy(self) -> Policy:
         """The policy that this run began with; the package's own where the run keeps none."""
+        return self.policy_kept() or policies.load()
+
+    def policy_kept(self) -> Policy | None:
         kept = self.folder / POLICY
-        return policies.load(kept) if kept.exists() else policies.load()
+        return policies.load(kept) if kept.exists() else None
+
+    def waivers(self) -> list[Waiver]:
+        """The waivers that this run began with."""
+        kept = self.folder / WAIVERS
+        return waiver.load(kept) if kept.exists() else []
 
     def began(self) -> float:
         """When the run began, in unix seconds, as its id says."""
@@ -131,4 +143,4 @@ def _unchanged(before: Expected, now: Expected, run: str) -> None:
 
 def check_host(name: str) -> None:
     if not HOST.fullmatch(name):
-        raise Refused(f"host name {name!r}: wanted are letters, digits, dots, hyphens and underscores, at most 100")
+        raise Refused(f"host name {name!r}: {PLAIN}")

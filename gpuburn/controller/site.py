@@ -9,6 +9,7 @@ from typing import Any, Literal
 import yaml
 
 from gpuburn import planning, strict
+from gpuburn.controller.run import NAME, PLAIN
 from gpuburn.plan import Environment, Kind, Level
 from gpuburn.strict import Refused, known
 
@@ -60,6 +61,8 @@ class Site:
     grace: float = variable("seconds that a run may take over all its timeouts: one boot of the host", planning.GRACE)
     wait: bool = variable("false: start and return at once; with -e only", True)
     run: str = variable("run id to come back to; with -e only", "")
+    policy: str = variable("file on the controller that says what verdicts lead to, for the whole run", "")
+    waivers: str = variable("file of waivers on the controller, for the whole run (gpuburn waiver check)", "")
     allow_reboot: bool = variable("whether a role may reboot the host", False)
     bmc_address: str = variable("address of the host's BMC; empty where there is none", "")
     placeholder: bool = variable("marks the host that the shipped inventory asks to be replaced", False)
@@ -105,6 +108,8 @@ def check(site: Site, where: str) -> None:
         raise Refused(f"{where}: gpuburn_gpu_count is {site.gpu_count}; wanted is the number of GPUs that were ordered")
     if site.steps and site.kind == "hardware" and site.level in ("standard", "soak"):
         raise Refused(f"{where}: gpuburn_steps at level {site.level}; a part of a plan accepts nothing, use quick")
+    if site.delivery and not NAME.fullmatch(site.delivery):
+        raise Refused(f"{where}: gpuburn_delivery is {site.delivery!r}; {PLAIN}")
     if site.kind == "hardware" and not site.become:
         raise Refused(f"{where}: gpuburn_become is false; hardware is accepted as root only (kernel log, DMI)")
 
