@@ -46,7 +46,7 @@ def expect(
     back: bool = False,
 ) -> None:  # fmt: skip
     """Check every host's variables (standard input) and write down who is expected. --check writes nothing."""
-    from gpuburn.controller import preflight, whole_run
+    from gpuburn.controller import baselines, preflight, whole_run
     from gpuburn.controller.run import Run
 
     hosts = preflight.expect({name: one.get("variables", {}) for name, one in _stdin().items()}, source)
@@ -55,9 +55,11 @@ def expect(
     where = Run.of(reports, run)
     if back and not (where.folder / "expected.json").exists():
         raise Refused(f"run {run} is not in {reports}; to come back, give its id and its -e gpuburn_reports_dir=")
+    preflight.judging(where, hosts, source)
     if not check:
         whole_run.keep(where, given)
         where.expect([host.expected() for host in hosts])
+        baselines.keep(where, [host.site.baseline for host in hosts], time.time())
         where.note(time.time(), "expected", hosts=len(hosts), **given.digests())
     print(f"{len(hosts)} host(s) expected in run {run}")
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from gpuburn import planning, sku, strict
-from gpuburn.controller import site as sites, whole_run
+from gpuburn.baseline import Baseline
+from gpuburn.controller import baselines, site as sites, whole_run
 from gpuburn.controller.run import Expected, Run, check_host
 from gpuburn.controller.site import Site
 from gpuburn.plan import Place, Plan
@@ -55,6 +56,7 @@ class Host:
     name: str
     site: Site
     limits: list[tuple[str, dict[str, Any]]]
+    baseline: Baseline | None = None
 
     @property
     def count(self) -> int:
@@ -64,7 +66,7 @@ class Host:
         s = self.site
         return Expected(
             self.name, s.kind, s.level, s.environment, s.profiles, s.delivery, s.sku, self.count, s.rack, str(s.unit),
-            s.power_domain,
+            s.power_domain, s.baseline,
         )  # fmt: skip
 
 
@@ -126,6 +128,7 @@ def _request(host: Host, run: str, look: Look | None, policy: Policy | None = No
         s.user if s.become else "", s.sku, host.count, tuple(look.gpus) if look else (),
         Place(s.rack, str(s.unit), s.power_domain), tuple(host.limits), tuple(s.steps),
         s.grace, policy or whole_run.policy(s.policy),
+        baseline=host.baseline,
     )  # fmt: skip
 
 
@@ -148,10 +151,23 @@ def refusal(host: Host, look: Look, run: str, now: float) -> str:
     return ""
 
 
+def judging(run: Run, hosts: list[Host], source: str = INVENTORY) -> list[Host]:
+    """The hosts with the baselines that they name; what is missing, or of another SKU or kind, is refused by name."""
+    wrong, found = [], []
+    for host in hosts:
+        try:
+            found.append(replace(host, baseline=baselines.judging(run, host.site)))
+        except Refused as error:
+            wrong.append(f"{source}: host {host.name}: gpuburn_baseline: {error}")
+    if wrong:
+        raise Refused("\n".join(wrong))
+    return found
+
+
 def plan(run: Run, hosts: list[Host], looks: dict[str, Any], now: float, write: bool) -> dict[str, dict[str, str]]:
     """Plan every host that was seen. {host: {"refused": why} or {"plan": path, "devices": ...}}; kept plans stay."""
     told: dict[str, dict[str, str]] = {}
-    for host in hosts:
+    for host in judging(run, hosts):
         if looks.get(host.name) is None:
             continue  # never reached: its account is given in the report
         try:
