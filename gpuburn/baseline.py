@@ -41,7 +41,7 @@ class Entry:
 class Baseline:
     """saved: unix seconds. count: devices of each host (0: not known). hosts: whose devices these are, all passed.
 
-    steps: as they were planned, so that what was measured otherwise can be named. versions: {driver, torch: those seen}.
+    steps: as planned, so that what was measured otherwise can be named. versions: {driver, torch: those told}.
     """
 
     schema: Literal["gpuburn/baseline/1"]
