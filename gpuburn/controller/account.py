@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from gpuburn.controller import waived as waivings
 from gpuburn.controller.analysis import Analysis, analyse
 from gpuburn.controller.collect import Collected, take_in
 from gpuburn.controller.judged import Judged
 from gpuburn.controller.reach import Way, way
 from gpuburn.controller.run import Expected, Run
+from gpuburn.controller.waived import Waived
 from gpuburn.decision import Case, Decided, decide, marks, worst
 from gpuburn.finding import Finding, Verdict
 from gpuburn.journal import Entry
@@ -25,6 +27,7 @@ RANK = {Verdict.FAIL: 0, Verdict.INCOMPLETE: 1, Verdict.PASS: 2, Verdict.NOT_APP
 @dataclass
 class Account:
     """One host. by_profile: what is decided per profile. fleet: findings that only the comparison of hosts can give.
+    waived: failed findings that somebody waived; they stay failed.
 
     plan and collected are read from the run's folder when a page needs them, and can be forgotten again.
     """
@@ -35,6 +38,7 @@ class Account:
     decision: Decision
     reason: str
     fleet: list[Finding] = field(default_factory=list)
+    waived: list[Waived] = field(default_factory=list)
 
     @property
     def expected(self) -> Expected:
@@ -91,45 +95,68 @@ def settle(run: Run, went: list[Way]) -> tuple[list[Account], Analysis]:
     """Compare the hosts with each other, and decide about each."""
     policy = run.policy()
     analysis = analyse(went, policy)
-    accounts = [_decided(run, one, analysis.findings.get(one.expected.host, []), policy) for one in went]
+    held = waivings.book(run)
+    accounts = []
+    for one in went:
+        fleet = analysis.findings.get(one.expected.host, [])
+        accounts.append(_decided(run, one, fleet, waivings.waived(held, one, fleet), policy))
     order = list(Decision)
     return sorted(accounts, key=lambda a: (-order.index(a.decision), a.expected.rack, a.expected.host)), analysis
 
 
-def _decided(run: Run, one: Way, fleet: list[Finding], policy: Policy) -> Account:
-    expected, at = one.expected, run.began()
+def _decided(run: Run, one: Way, fleet: list[Finding], waived: list[Waived], policy: Policy) -> Account:
+    at = run.began()
     by_profile = {
-        profile: decide(
-            policy,
-            Case(
-                one.reached, verdict(one, fleet, profile), expected.kind, expected.level, expected.environment,
-                marked(one, fleet, profile),
-            ),
-            at,
-        )
-        for profile in expected.profiles
-    }  # fmt: skip
+        profile: _due(decide(policy, case(one, fleet, profile, waived), at), waived, policy)
+        for profile in one.expected.profiles
+    }
     decision = worst(decided.decision for decided in by_profile.values())
-    return Account(run, one, by_profile, decision, _reason(one, fleet, by_profile, decision), fleet)
+    return Account(run, one, by_profile, decision, _reason(one, fleet, waived, by_profile, decision), fleet, waived)
 
 
-def verdict(one: Way, fleet: Iterable[Finding], profile: str) -> Verdict | None:
-    """The verdict of a profile with what the fleet adds: the worst finding wins. None: nothing was judged."""
+def case(one: Way, fleet: Iterable[Finding], profile: str, waived: Iterable[Waived] = ()) -> Case:
+    """What is decided about for one profile."""
+    expected = one.expected
+    return Case(
+        one.reached, verdict(one, fleet, profile, waived), expected.kind, expected.level, expected.environment,
+        marked(one, fleet, profile, waived),
+    )  # fmt: skip
+
+
+def _due(decided: Decided, waived: list[Waived], policy: Policy) -> Decided:
+    """What was waived is due when the first of its waivers expires, if that is earlier."""
+    if not waived:
+        return decided
+    first = min(waiver.expires for _, waiver in waived)
+    asked = {row.condition for row in policy.rows if "waived" in row.marks}
+    conditions = [replace(c, due=min(c.due, first)) if c.condition in asked else c for c in decided.conditions]
+    return replace(decided, conditions=conditions)
+
+
+def verdict(one: Way, fleet: Iterable[Finding], profile: str, waived: Iterable[Waived] = ()) -> Verdict | None:
+    """The verdict of a profile with what the fleet adds: the worst finding that nobody waived wins.
+
+    None: nothing was judged.
+    """
     if one.judged is None or profile not in one.judged.verdicts:
         return Verdict.INCOMPLETE if one.reached == "judged" else None  # a profile that the plan did not come to have
-    bad = {f.verdict for f in (*one.judged.findings, *fleet) if profile in f.profiles}
+    spared = {finding for finding, _ in waived}
+    bad = {f.verdict for f in (*one.judged.findings, *fleet) if profile in f.profiles and f not in spared}
     for worst_of_all in (Verdict.FAIL, Verdict.INCOMPLETE):
         if worst_of_all in bad:
             return worst_of_all
     return Verdict.PASS if profile in one.judged.met else Verdict.INCOMPLETE
 
 
-def marked(one: Way, fleet: Iterable[Finding], profile: str) -> frozenset[str]:
+def marked(one: Way, fleet: Iterable[Finding], profile: str, waived: Iterable[Waived] = ()) -> frozenset[str]:
     own = one.judged.marks.get(profile, []) if one.judged else []
-    return frozenset(own) | marks(fleet, profile)
+    spared = any(profile in finding.profiles for finding, _ in waived)
+    return frozenset(own) | marks(fleet, profile) | ({"waived"} if spared else frozenset())
 
 
-def _reason(one: Way, fleet: list[Finding], by_profile: dict[str, Decided], decision: Decision) -> str:
+def _reason(
+    one: Way, fleet: list[Finding], waived: list[Waived], by_profile: dict[str, Decided], decision: Decision
+) -> str:
     """One sentence: the worst finding for a host that was judged, the way it was lost for one that was not."""
     judged = one.judged
     if judged and judged.refused:
@@ -137,10 +164,12 @@ def _reason(one: Way, fleet: list[Finding], by_profile: dict[str, Decided], deci
     because = next((d.because for d in by_profile.values() if d.decision is decision), "nothing was demanded of it")
     if one.reached != "judged":
         return f"{because} ({one.trouble[-1]})" if one.trouble else because
-    bad = [f for f in (*(judged.findings if judged else []), *fleet) if RANK[f.verdict] < RANK[Verdict.PASS]]
-    bad.sort(key=lambda f: RANK[f.verdict])
+    spared = {finding for finding, _ in waived}
+    found = (f for f in (*(judged.findings if judged else []), *fleet) if f not in spared)
+    bad = sorted((f for f in found if RANK[f.verdict] < RANK[Verdict.PASS]), key=lambda f: RANK[f.verdict])
     if not bad:
-        return because
+        names = ", ".join(dict.fromkeys(f"{w.id} by {w.person}, until {w.expires}" for _, w in waived))
+        return f"{because} ({names})" if names else because
     first = bad[0]
     where = " ".join(part for part in (first.step and f"step {first.step}", first.subject, str(first.point)) if part)
     more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
