@@ -1,0 +1,120 @@
+"""From shares to numbers: a baseline serves only what it measured in the same way, in the same unit, over as many."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+import runs
+from hypothesis import given, strategies as st
+
+from gpuburn import planning, resolve
+from gpuburn.baseline import SCHEMA, Baseline, Entry
+from gpuburn.limit import Limit, When
+from gpuburn.measurement import NOWHERE, Metric, Point
+from gpuburn.plan import Step
+from gpuburn.policy import Shares
+from gpuburn.strict import Refused
+
+STEP = Step("gemm", "gemm", "device", 1, ("training",), "r", {"n": 64, "rounds": 3}, 1.0, 2.0)
+HIGHER, LOWER = Metric("TFLOP/s", better="higher"), Metric("ms", better="lower")
+OPEN = Limit("gemm.tflops", "TFLOP/s", informational="no reference number", uncalibrated=True,
+             when=When(steps=("gemm",), profiles=("training",)))  # fmt: skip
+
+
+def baseline(step: Step = STEP, median: float = 200.0, unit: str = "TFLOP/s", **changed: Any) -> Baseline:
+    entry = Entry("gemm", "gemm.tflops", unit, NOWHERE, median, 24, resolve.method(step))
+    settled = {"kind": "rehearsal", "sku": "", "count": 3, "steps": [step], "entries": [entry]}
+    return Baseline(
+        **{"schema": SCHEMA, "name": "b", "run": runs.RUN, "level": "smoke", "saved": 1.0, **settled, **changed}
+    )
+
+
+def judged(
+    by: Baseline, step: Step = STEP, metric: Metric = HIGHER, count: int = 3, shares: Shares | None = None
+) -> Limit:
+    [one] = resolve.of_baseline(OPEN, step, metric, [NOWHERE], count, by, shares or Shares())
+    return one
+
+
+def test_better_higher_must_not_fall_below_a_share_of_the_median() -> None:
+    one = judged(baseline())
+    assert (one.min, one.warn_below, one.max, one.warn_above) == (190.0, 194.0, None, None)
+    assert one.can_reject and not one.uncalibrated and one.source == "baseline"
+    assert one.because == "as good as baseline b, at most 5.0% below it"
+    assert one.when == dataclasses.replace(OPEN.when, point=NOWHERE)
+
+
+def test_better_lower_must_not_rise_above_the_median_over_a_share() -> None:
+    one = judged(baseline(unit="ms"), metric=LOWER)
+    assert (one.min, one.warn_below) == (None, None)
+    assert (one.max, one.warn_above) == (pytest.approx(200 / 0.95), pytest.approx(200 / 0.97))
+    assert one.because == "as good as baseline b, at most 5.3% above it"
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"params": {"n": 128, "rounds": 3}}, "parameter n was 64, is 128"),
+        ({"params": {"n": 64}}, "parameter rounds was 3, is not set"),
+        ({"revision": 2}, "revision was 1, is 2"),
+        ({"env": {"OMP_NUM_THREADS": "2"}}, "environment OMP_NUM_THREADS was not set, is 2"),
+        ({"threads": 4}, "threads was 1, is 4"),
+        ({"probe": "train"}, "probe was gemm, is train"),
+    ],
+)
+def test_what_was_measured_otherwise_stays_uncalibrated_and_says_what_differs(changed: Any, says: str) -> None:
+    one = judged(baseline(), dataclasses.replace(STEP, **changed))
+    assert one.uncalibrated
+    assert one.informational == f"no reference number; baseline b measured it otherwise: {says}"
+
+
+@pytest.mark.parametrize(
+    "changed", [{"timeout": 9.0}, {"expected": 1.5}, {"profiles": ("inference",)}, {"because": "x"}]
+)
+def test_what_is_no_part_of_the_method_changes_nothing(changed: Any) -> None:
+    assert judged(baseline(), dataclasses.replace(STEP, **changed)).min == 190.0
+
+
+@pytest.mark.parametrize(
+    ("by", "says"),
+    [
+        (baseline(entries=[]), "has no number of it in this step at this point"),
+        (baseline(unit="GB/s"), "has it in 'GB/s', measured is 'TFLOP/s'"),
+        (baseline(median=0.0), "is 0, and a share needs a number above 0"),
+        (baseline(median=-3.0), "is -3"),
+        (baseline(dataclasses.replace(STEP, threads=2), steps=[]), "measured it otherwise: another method"),
+    ],
+)
+def test_what_a_baseline_cannot_serve_stays_uncalibrated_and_says_why(by: Baseline, says: str) -> None:
+    one = judged(by)
+    assert one.uncalibrated and says in one.informational
+
+
+def test_steps_of_all_devices_together_need_as_many_devices() -> None:
+    ranks = dataclasses.replace(STEP, scope="ranks")
+    assert judged(baseline(ranks), ranks, count=3).min == 190.0
+    assert "over 3 devices, planned are 8" in judged(baseline(ranks), ranks, count=8).informational
+    assert judged(baseline(), count=8).min == 190.0
+
+
+def test_every_point_is_judged_by_its_own_number() -> None:
+    here, there = Point.of(mib=1), Point.of(mib=8)
+    entry = dataclasses.replace(baseline().entries[0], point=here)
+    found = resolve.of_baseline(OPEN, STEP, HIGHER, [here, there], 3, baseline(entries=[entry]), Shares())
+    assert [(one.when.point, one.uncalibrated) for one in found] == [(here, False), (there, True)]
+
+
+def test_a_baseline_of_another_sku_or_kind_is_refused_by_name() -> None:
+    with pytest.raises(Refused, match="baseline b is of hardware h200-sxm, this host is rehearsal; wanted is"):
+        planning.make(runs.request(baseline=baseline(sku="h200-sxm", kind="hardware")), runs.NONCE, 0.0)
+    with pytest.raises(Refused, match="this host is hardware h100-sxm5-80gb"):
+        planning.make(runs.hardware(count=8, baseline=baseline(sku="h200-sxm", kind="hardware")), runs.NONCE, 0.0)
+
+
+@given(st.floats(1e-6, 1e9), st.floats(0.01, 1), st.floats(0.01, 1), st.booleans())
+def test_the_median_itself_always_passes_without_a_warning(median: float, a: float, b: float, higher: bool) -> None:
+    metric = HIGHER if higher else LOWER
+    one = judged(baseline(median=median, unit=metric.unit), metric=metric, shares=Shares(min(a, b), max(a, b)))
+    assert one.admits(median) and not one.marginal(median)
