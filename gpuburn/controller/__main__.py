@@ -29,27 +29,16 @@ Reports = Annotated[Path, typer.Option("--reports", help="Where runs are kept.")
 HERE = Path("reports")
 
 
-def _stdin() -> dict[str, Any]:
-    """{host: {"variables": {...}, "look": {...} or null}}, as the playbooks send it."""
-    try:
-        document = json.loads(sys.stdin.read() or "{}")
-    except (ValueError, RecursionError) as error:
-        raise Refused(f"standard input: not JSON: {error}") from None
-    if not isinstance(document, dict) or not all(isinstance(one, dict) for one in document.values()):
-        raise Refused("standard input: wanted is an object of hosts, each with its variables and look")
-    return document
-
-
 @app.command()
 def expect(
     run: RunId, reports: Reports = HERE, source: str = "inventory/hosts.yml", check: bool = False, wait: bool = True,
     back: bool = False,
 ) -> None:  # fmt: skip
     """Check every host's variables (standard input) and write down who is expected. --check writes nothing."""
-    from gpuburn.controller import baselines, preflight, whole_run
+    from gpuburn.controller import baselines, preflight, standard_input, whole_run
     from gpuburn.controller.run import Run
 
-    hosts = preflight.expect({name: one.get("variables", {}) for name, one in _stdin().items()}, source)
+    hosts = preflight.expect({name: one.get("variables", {}) for name, one in standard_input.hosts().items()}, source)
     preflight.from_command_line(hosts, run, str(reports.resolve()), wait, source)
     given = whole_run.given([(host.name, host.site) for host in hosts], source)
     where = Run.of(reports, run)
@@ -62,23 +51,6 @@ def expect(
         baselines.keep(where, [host.site.baseline for host in hosts], time.time())
         where.note(time.time(), "expected", hosts=len(hosts), **given.digests())
     print(f"{len(hosts)} host(s) expected in run {run}")
-
-
-@app.command()
-def plan(run: RunId, reports: Reports = HERE, source: str = "inventory/hosts.yml", check: bool = False) -> None:
-    """Plan every host that was seen (standard input); prints {host: {plan, text} or {refused}}. --check: no files."""
-    from gpuburn.controller import preflight
-    from gpuburn.controller.run import Run
-
-    document = _stdin()
-    hosts = preflight.expect({name: one.get("variables", {}) for name, one in document.items()}, source)
-    looks = {name: one.get("look") for name, one in document.items()}
-    where = Run.of(reports, run)
-    told = preflight.plan(where, hosts, looks, time.time(), write=not check)
-    for name, one in told.items():
-        if "refused" in one and not check:
-            where.note(time.time(), "refused", name, why=one["refused"])
-    print(json.dumps(told))
 
 
 @app.command()

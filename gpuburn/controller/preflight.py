@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from gpuburn import planning, sku, strict
+from gpuburn import planning, strict
 from gpuburn.baseline import Baseline
-from gpuburn.controller import baselines, site as sites, whole_run
+from gpuburn.controller import baselines, explain, site as sites, whole_run
 from gpuburn.controller.run import Expected, Run, check_host
 from gpuburn.controller.site import Site
 from gpuburn.plan import Place, Plan
@@ -114,13 +114,13 @@ def _host(name: str, variables: Variables, where: str) -> Host:
     sites.check(site, where)
     host = Host(name, site, limits)
     try:
-        planning.make(_request(host, "00000000T000000Z-0000", None), "", 0.0)  # so that every name in it is known
+        planning.make(request(host, "00000000T000000Z-0000", None), "", 0.0)  # so that every name in it is known
     except Refused as error:
         raise Refused(f"{where}: {str(error).removeprefix(f'{name}: ')}") from None
     return host
 
 
-def _request(host: Host, run: str, look: Look | None, policy: Policy | None = None) -> Request:
+def request(host: Host, run: str, look: Look | None, policy: Policy | None = None) -> Request:
     """policy: what the run began with; the one that the inventory names where it has not begun."""
     s = host.site
     return Request(
@@ -183,7 +183,7 @@ def _planned(run: Run, host: Host, seen: Any, now: float, write: bool) -> dict[s
     if why:
         raise Refused(why)
     kept = run.plan(host.name)
-    made = kept or planning.make(_request(host, run.id, look, run.policy_kept()), secrets.token_hex(16), now)
+    made = kept or planning.make(request(host, run.id, look, run.policy_kept()), secrets.token_hex(16), now)
     if write and not kept:
         run.host(host.name).mkdir(parents=True, exist_ok=True)
         (run.host(host.name) / "plan.json").write_bytes(strict.encode(made))
@@ -193,20 +193,13 @@ def _planned(run: Run, host: Host, seen: Any, now: float, write: bool) -> dict[s
 
 def describe(made: Plan) -> str:
     """The plan for a person: what runs, for how long, how many limits can reject, what it draws."""
-    reject = sum(one.can_reject for one in made.limits)
     lines = [
         f"{made.host}: {', '.join(made.profiles)} at level {made.level}, {made.kind}, {len(made.devices)} devices; "
-        f"about {made.expected() / 60:.1f} min, deadline {(made.deadline - made.issued) / 60:.0f} min after now; "
-        f"{len(made.limits)} limits, {reject} can reject"
+        f"about {made.expected() / 60:.1f} min, deadline {(made.deadline - made.issued) / 60:.0f} min after now",
+        f"  {explain.in_short(made)}; criteria {made.criteria[:12]} (all of it: gpuburn plan --explain)",
     ]
     lines += [f"  {step.name:18} {step.expected:6.0f} s  {', '.join(step.profiles)}" for step in made.steps]
-    power = _peak_kw(made)
-    if power:
-        lines.append(f"  peak power of its GPUs {power:.1f} kW, at most {power * made.expected() / 3600:.1f} kWh")
+    if power := explain.peak_kw(made):
+        lines.append(f"  peak power of its GPUs {power:.1f} kW, at most {explain.energy_kwh(made):.1f} kWh")
     lines += [f"  note: {note}" for note in made.notes]
     return "\n".join(lines)
-
-
-def _peak_kw(made: Plan) -> float:
-    power = sku.load(made.sku).number("power") if made.sku else None
-    return power.value * len(made.devices) / 1e3 if power and made.kind == "hardware" else 0.0
