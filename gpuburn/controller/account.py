@@ -11,7 +11,7 @@ from gpuburn.controller import waived as waivings
 from gpuburn.controller.analysis import Analysis, analyse
 from gpuburn.controller.collect import Collected, take_in
 from gpuburn.controller.judged import Judged
-from gpuburn.controller.reach import Way, way
+from gpuburn.controller.reach import Read, Way, way
 from gpuburn.controller.run import Expected, Run
 from gpuburn.controller.waived import Waived
 from gpuburn.decision import Case, Decided, decide, marks, worst
@@ -83,17 +83,17 @@ def give(run: Run, now: float) -> list[Account]:
     return settle(run, ways(run, now))[0]
 
 
-def ways(run: Run, now: float) -> list[Way]:
-    """How every expected host went."""
+def ways(run: Run, now: float, read: Read | None = None) -> list[Way]:
+    """How every expected host went. read: what gives a host's judged evidence."""
     entries: dict[str, list[Entry]] = {}
     for entry in run.told():
         entries.setdefault(entry.host, []).append(entry)
-    return [way(run, one, entries.get(one.host, []), now) for one in run.expected()]
+    return [way(run, one, entries.get(one.host, []), now, read) for one in run.expected()]
 
 
-def settle(run: Run, went: list[Way]) -> tuple[list[Account], Analysis]:
-    """Compare the hosts with each other, and decide about each."""
-    policy = run.policy()
+def settle(run: Run, went: list[Way], policy: Policy | None = None) -> tuple[list[Account], Analysis]:
+    """Compare the hosts with each other, and decide about each. policy: another one than the run's."""
+    policy = policy or run.policy()
     analysis = analyse(went, policy)
     held = waivings.book(run)
     accounts = []

@@ -12,6 +12,7 @@ from gpuburn import plan as plans, result as results, run_folder, strict
 from gpuburn.controller.run import Run
 from gpuburn.controller.unseal import PACKED, unseal
 from gpuburn.finding import Finding, Verdict, finding
+from gpuburn.identity import HostRecord
 from gpuburn.outcome import Outcome, Status
 from gpuburn.plan import Plan
 from gpuburn.result import Result
@@ -29,6 +30,7 @@ class Collected:
     verdicts: dict[str, Verdict]
     result: Result | None = None
     refused: list[str] = field(default_factory=list)
+    record: HostRecord = field(default_factory=HostRecord)
 
 
 def collect(folder: Path, plan_file: Path) -> Collected:
@@ -54,7 +56,7 @@ def collect(folder: Path, plan_file: Path) -> Collected:
     findings = judge(plan, outcomes, record)
     if findings != result.findings or verdicts(plan, findings) != result.verdicts:
         raise Refused("result.json: its findings do not follow from its evidence")
-    return Collected(plan, outcomes, findings, result.verdicts, result)
+    return Collected(plan, outcomes, findings, result.verdicts, result, record=record)
 
 
 def _same(plan: Plan, result: Result, digest: str) -> None:
@@ -95,8 +97,9 @@ def unfinished(folder: Path, plan: Plan) -> Collected:
         _remeasured(folder, plan, outcome)
     why = "the run wrote no result.json: it did not come to its end"
     ended = finding("host.no_result", "host", Verdict.INCOMPLETE, why, "transport", plan.profiles)
-    findings = [ended, *judge(plan, outcomes, run_folder.record(folder))]
-    return Collected(plan, outcomes, findings, verdicts(plan, findings))
+    record = run_folder.record(folder)
+    findings = [ended, *judge(plan, outcomes, record)]
+    return Collected(plan, outcomes, findings, verdicts(plan, findings), record=record)
 
 
 def _unsealed(archive: Path, folder: Path) -> None:
@@ -109,12 +112,15 @@ def _unsealed(archive: Path, folder: Path) -> None:
     mark.write_text(came)
 
 
-def take_in(run: Run, host: str) -> Collected | None:
-    """Unseal and verify what came from a host; None if nothing came. A refusal is kept in the answer, not raised."""
+def take_in(run: Run, host: str, scratch: Path | None = None) -> Collected | None:
+    """Unseal and verify what came from a host; None if nothing came. A refusal is kept in the answer, not raised.
+
+    scratch: where to unseal; the host's own folder if not given.
+    """
     plan = run.plan(host)
     if plan is None or not run.incoming(host).exists():
         return None
-    folder = run.host(host) / "run"
+    folder = (scratch or run.host(host)) / "run"
     try:
         _unsealed(run.incoming(host), folder)
         if not (folder / "result.json").exists():

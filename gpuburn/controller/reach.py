@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +19,7 @@ from gpuburn.strict import Refused
 ALIVE = ("starting", "running", "judging", "finished", "stalled", "restarting", "vanished")
 TROUBLE = ("unreachable", "failed", "refused", "plan.unreadable")
 FILE = "judged.json"
+Read = Callable[[Run, str, list[Entry]], Judged | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +32,11 @@ class Way:
     trouble: list[str] = field(default_factory=list)
 
 
-def way(run: Run, expected: Expected, entries: list[Entry], now: float) -> Way:
-    """entries: the journal's lines about this host. now: unix seconds."""
+def way(run: Run, expected: Expected, entries: list[Entry], now: float, read: Read | None = None) -> Way:
+    """entries: the journal's lines about this host. now: unix seconds. read: what gives its judged evidence."""
     came = run.incoming(expected.host).exists()
     try:
-        one = judged(run, expected.host, entries)
+        one = (read or judged)(run, expected.host, entries)
         deadline = _deadline(run, expected, one)
         if deadline is None and came:
             raise Refused("plan.json is missing, and the result that came home answers to it")
