@@ -95,6 +95,18 @@ class Shares:
 
 
 @dataclass(frozen=True, slots=True)
+class Decay:
+    """What a loss of this share over a soak, after warm-up, leads to."""
+
+    share: float = 0.01
+    leads_to: Literal["inform", "warn", "fail"] = "warn"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share < 1:
+            raise Refused(f"share {self.share:g}: wanted is a share in (0, 1)")
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """decision_rule: simple acceptance, or a guard band of twice the readings' spread (JCGM 106:2012, 8.3).
 
@@ -106,6 +118,7 @@ class Policy:
     peers: Literal["inform", "warn", "fail"] = "warn"
     breaker: Breaker = field(default_factory=Breaker)
     baseline: Shares = field(default_factory=Shares)
+    decay: Decay = field(default_factory=Decay)
 
     @property
     def digest(self) -> str:

@@ -102,12 +102,16 @@ def outcomes(of: Plan, taken: dict[str, list[Taken]] | None = None) -> dict[str,
     return {step.name: outcome(of, step, taken[step.name]) for step in of.steps}
 
 
-def look(**changed: Any) -> Identity:
+def boot(host: str = "node1") -> str:
+    return "boot-1" if host == "node1" else f"boot-1-of-{host}"
+
+
+def look(host: str = "node1", **changed: Any) -> Identity:
     sources: dict[str, dict[str, str]] = {}
     for name in (*REQUIRED, "dmi.product_serial", "dmi.board_serial"):
         source, _, key = name.rpartition(".")
-        sources.setdefault(source, {})[key] = f"{key} of node1"
-    return Identity(**{"taken": ISSUED, "boot_id": "boot-1", "sources": sources, **changed})
+        sources.setdefault(source, {})[key] = f"{key} of {host}"
+    return Identity(**{"taken": ISSUED, "boot_id": boot(host), "sources": sources, **changed})
 
 
 def record(**changed: Any) -> HostRecord:
@@ -139,9 +143,9 @@ def write(folder: Path, of: Plan, taken: dict[str, list[Taken]] | None = None, e
     taken = answers(of) if taken is None else taken
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "plan.json").write_bytes(strict.encode(of))
-    (folder / "identity.json").write_bytes(strict.encode([look(), look()]))
+    (folder / "identity.json").write_bytes(strict.encode([look(of.host), look(of.host)]))
     told = events or [
-        Event(run_folder.BOOT, ISSUED, "host", "boot-1"),
+        Event(run_folder.BOOT, ISSUED, "host", boot(of.host)),
         Event(run_folder.KERNEL_LOG_READ, ISSUED, "host", ""),
     ]
     (folder / "events.jsonl").write_bytes(b"".join(strict.line(one) for one in told))

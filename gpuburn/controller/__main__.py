@@ -84,8 +84,7 @@ def report(run: RunId, reports: Reports = HERE, machine: Annotated[bool, typer.O
     from gpuburn.controller.run import Run
 
     where = Run.of(reports, run)
-    accounts = account.give(where, time.time())
-    index = pages.write(where, accounts, time.time())
+    accounts, index = pages.make(where, time.time())
     if machine:
         print(account.told(accounts))
     else:

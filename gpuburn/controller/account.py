@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from gpuburn.controller import waived as waivings
+from gpuburn.controller import breaking, waived as waivings
 from gpuburn.controller.analysis import Analysis, analyse
 from gpuburn.controller.collect import Collected, take_in
 from gpuburn.controller.judged import Judged
@@ -95,10 +95,13 @@ def settle(run: Run, went: list[Way], policy: Policy | None = None) -> tuple[lis
     """Compare the hosts with each other, and decide about each. policy: another one than the run's."""
     policy = policy or run.policy()
     analysis = analyse(went, policy)
+    checks = breaking.held(run.told(), analysis.tripped) if analysis.tripped else set()
     held = waivings.book(run)
     accounts = []
     for one in went:
-        fleet = analysis.findings.get(one.expected.host, [])
+        fleet = breaking.spare(analysis.findings.get(one.expected.host, []), checks)
+        if checks and one.judged:
+            one = replace(one, judged=replace(one.judged, findings=breaking.spare(one.judged.findings, checks)))
         accounts.append(_decided(run, one, fleet, waivings.waived(held, one, fleet), policy))
     order = list(Decision)
     return sorted(accounts, key=lambda a: (-order.index(a.decision), a.expected.rack, a.expected.host)), analysis

@@ -17,7 +17,7 @@ from gpuburn.decision import marks
 from gpuburn.finding import Finding, Verdict
 from gpuburn.identity import Identity
 from gpuburn.measurement import UNTOLD, Metric
-from gpuburn.plan import HOST, Plan, owner
+from gpuburn.plan import HOST, Plan, Step, owner
 from gpuburn.probe import discover
 from gpuburn.verdict import proves
 
@@ -49,6 +49,33 @@ class Said:
     value: str
     step: str = ""
     point: str = ""
+    profiles: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Referred:
+    """The number that a limit of the plan is a share of; warn: the share (a ratio) below or above which it warns."""
+
+    about: str
+    step: str
+    point: str
+    name: str
+    value: float
+    warn: float
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """How one compared quantity of one subject went over a long step: worse by this share, over hours."""
+
+    step: str
+    about: str
+    subject: str
+    point: str
+    profiles: list[str]
+    change: float
+    hours: float
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +92,7 @@ class Series:
     values: list[float]
     cv: list[float | None]
     counts: list[int]
+    profiles: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +116,16 @@ class Judged:
     facts: list[Said]
     cohort: str
     series: list[Series]
+    references: list[Referred] = field(default_factory=list)
+    trends: list[Trend] = field(default_factory=list)
     met: list[str] = field(default_factory=list)
     deadline: float = 0.0
     demanded: dict[str, Any] = field(default_factory=dict)
     checks: dict[str, int] = field(default_factory=dict)
 
 
-def judged(collected: Collected) -> Judged:
-    """The digest of what was collected."""
+def judged(collected: Collected, trends: Iterable[Trend] = ()) -> Judged:
+    """The digest of what was collected. trends: of its long steps (trend.py)."""
     plan, findings = collected.plan, collected.findings
     looks = collected.result.record.identities if collected.result else []
     versions = [*_versions(collected), *_firmware(looks)]
@@ -104,8 +134,9 @@ def judged(collected: Collected) -> Judged:
         SCHEMA, plan.host, VERSION, plan.criteria, collected.result is not None, collected.refused,
         collected.verdicts, {profile: sorted(marks(findings, profile)) for profile in plan.profiles},
         [one for one in findings if one.marginal or one.verdict in (Verdict.FAIL, Verdict.INCOMPLETE)],
-        [*_serials(looks), *_parts(collected)], versions, [*_shared(collected)], _cohort(plan, versions, collected),
-        [*series(collected)], sorted(met), plan.deadline, demanded(plan),
+        [*_serials(looks), *_boots(collected), *_parts(collected)], versions, [*_shared(collected)],
+        _cohort(plan, versions, collected), [*series(collected)], [*_references(plan)], [*trends], sorted(met),
+        plan.deadline, demanded(plan),
         {str(v): sum(one.verdict is v for one in findings) for v in Verdict},
     )  # fmt: skip
 
@@ -122,6 +153,20 @@ def _serials(looks: list[Identity]) -> Iterator[Part]:
     for name, kind in SERIALS.items():
         for value in sorted({look.value(name) for look in looks} - {""}):
             yield Part(HOST, kind, value)
+
+
+def _boots(collected: Collected) -> Iterator[Part]:
+    """A boot's id is of one boot of one machine: two hosts with the same one are one machine."""
+    for boot in collected.result.record.boots if collected.result else []:
+        yield Part(HOST, "boot", boot.boot_id)
+
+
+def _references(plan: Plan) -> Iterator[Referred]:
+    for one in plan.limits:
+        warn = one.warn_below if one.warn_below is not None else one.warn_above
+        if one.reference and warn is not None:
+            point, share = str(one.when.point), warn / one.reference.value
+            yield Referred(one.about, one.when.steps[0], point, one.reference.name, one.reference.value, share)
 
 
 def _parts(collected: Collected) -> Iterator[Part]:
@@ -151,7 +196,9 @@ def _facts(collected: Collected, names: Iterable[str]) -> Iterator[Said]:
     for outcome in collected.outcomes:
         for fact in outcome.facts:
             if fact.name in wanted:
-                yield Said(fact.name, fact.subject, fact.value, outcome.step, str(fact.point))
+                step = collected.plan.step(outcome.step)
+                served = list(step.profiles) if step else []
+                yield Said(fact.name, fact.subject, fact.value, outcome.step, str(fact.point), served)
 
 
 def _cohort(plan: Plan, versions: list[Said], collected: Collected) -> str:
@@ -180,13 +227,13 @@ def series(collected: Collected) -> Iterator[Series]:
         method = resolve.method(step)
         for (about, point), many in found.items():
             metric, mine = many[0][0], [m for _, m in many]
-            yield _series(step.name, about, metric, point, method, mine)
+            yield _series(step, about, metric, point, method, mine)
 
 
-def _series(step: str, about: str, metric: Metric, point: str, method: str, mine: list[Any]) -> Series:
+def _series(step: Step, about: str, metric: Metric, point: str, method: str, mine: list[Any]) -> Series:
     return Series(
-        step, about, metric.unit, metric.better, point, method, [m.subject for m in mine], [m.value for m in mine],
-        [m.cv for m in mine], [m.count for m in mine],
+        step.name, about, metric.unit, metric.better, point, method, [m.subject for m in mine],
+        [m.value for m in mine], [m.cv for m in mine], [m.count for m in mine], list(step.profiles),
     )  # fmt: skip
 
 

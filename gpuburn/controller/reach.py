@@ -11,6 +11,7 @@ from gpuburn.controller import judged as judgements
 from gpuburn.controller.collect import take_in
 from gpuburn.controller.judged import Judged
 from gpuburn.controller.run import Expected, Run
+from gpuburn.controller.trend import trends
 from gpuburn.finding import Verdict
 from gpuburn.journal import Entry
 from gpuburn.policy import Reached
@@ -66,7 +67,7 @@ def take(run: Run, host: str) -> tuple[Judged | None, bytes]:
     collected = take_in(run, host)
     if collected is None:
         return None, b""
-    one = judgements.judged(collected)
+    one = judgements.judged(collected, trends(run.host(host) / "run", collected))
     data = judgements.encode(one)
     (run.host(host) / FILE).write_bytes(data)
     return one, data

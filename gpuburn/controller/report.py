@@ -6,15 +6,16 @@ import csv
 import datetime
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import jinja2
 
 from gpuburn import __version__, journal, strict
-from gpuburn.controller import particulars
-from gpuburn.controller.account import Account, summary, verdict
+from gpuburn.controller import breaking, particulars
+from gpuburn.controller.account import Account, settle, summary, verdict, ways
+from gpuburn.controller.analysis import Statement
 from gpuburn.controller.run import Run
 from gpuburn.finding import Verdict
 from gpuburn.strict import Refused
@@ -29,8 +30,18 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def write(run: Run, accounts: list[Account], now: float) -> Path:
-    """Write the report into the run's folder; returns index.html. now: unix seconds, printed as the time of issue."""
+def make(run: Run, now: float) -> tuple[list[Account], Path]:
+    """Decide about every host, write the report, and note in the journal what tripped; returns index.html."""
+    accounts, analysis = settle(run, ways(run, now))
+    breaking.note(run, analysis.tripped, now)
+    return accounts, write(run, accounts, now, analysis.statements)
+
+
+def write(run: Run, accounts: list[Account], now: float, said: Sequence[Statement] = ()) -> Path:
+    """Write the report into the run's folder; returns index.html. now: unix seconds, printed as the time of issue.
+
+    said: what the comparison of the hosts tells of the fleet.
+    """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, finalize=shown,
@@ -46,10 +57,10 @@ def write(run: Run, accounts: list[Account], now: float) -> Path:
         (folder / "index.html").write_text(page, encoding="utf-8")
     counts, states = summary(accounts), journal_state(run)
     index = environment.get_template("index.html.j2").render(
-        accounts=accounts, counts=counts, journal=states, untested=not_tested(accounts), **shared
+        accounts=accounts, counts=counts, journal=states, untested=not_tested(accounts), said=said, **shared
     )
     (run.folder / "index.html").write_text(index, encoding="utf-8")
-    (run.folder / "report.json").write_bytes(strict.encode(document(run, accounts, now)))
+    (run.folder / "report.json").write_bytes(strict.encode(document(run, accounts, now, said)))
     (run.folder / "findings.csv").write_text(table(accounts), encoding="utf-8", newline="")
     return run.folder / "index.html"
 
@@ -110,7 +121,7 @@ def _events(account: Account) -> list[Any]:
     return list(result.record.events) if result else []
 
 
-def document(run: Run, accounts: list[Account], now: float) -> dict[str, Any]:
+def document(run: Run, accounts: list[Account], now: float, said: Sequence[Statement] = ()) -> dict[str, Any]:
     """report.json: the same as the pages, for machines."""
     return {
         "schema": "gpuburn/report/1",
@@ -119,6 +130,7 @@ def document(run: Run, accounts: list[Account], now: float) -> dict[str, Any]:
         "version": __version__,
         "journal": journal_state(run),
         "decisions": summary(accounts),
+        "fleet": strict.plain(list(said)),
         "limits": particulars.limits(accounts),
         "hosts": [
             {

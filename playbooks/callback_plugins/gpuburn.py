@@ -28,7 +28,7 @@ from ansible.plugins.callback import CallbackBase  # noqa: E402
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from gpuburn.controller import account, report  # noqa: E402
+from gpuburn.controller import report  # noqa: E402
 from gpuburn.controller.run import HOST, Run  # noqa: E402
 from gpuburn.decision import Decision  # noqa: E402
 from gpuburn.strict import Refused  # noqa: E402
@@ -176,8 +176,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
             self._display.display(f"started; come back with: {again}{elsewhere} (and the same -i and -l)")
             return
         try:
-            accounts = account.give(self.run, time.time())
-            index = report.write(self.run, accounts, time.time())
+            accounts, index = report.make(self.run, time.time())
         except (Refused, OSError) as error:
             self._display.error(f"no report could be written: {error}")
             return
