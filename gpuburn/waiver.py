@@ -51,7 +51,7 @@ class Waiver:
         if len(set(self.serials)) != len(self.serials):
             raise Refused("'serials' names one part twice")
         for name in ("date", "expires"):
-            _day(getattr(self, name), name)
+            day(getattr(self, name), name)
         if not self.date < self.expires:
             raise Refused(f"'expires' is {self.expires}; wanted is a day after its date, {self.date}")
 
@@ -145,7 +145,8 @@ def _dated(entry: Any) -> Any:
     }
 
 
-def _day(text: str, name: str) -> None:
+def day(text: str, name: str) -> None:
+    """Refuse what is not a day as YYYY-MM-DD."""
     try:
         if len(text) != 10 or datetime.date.fromisoformat(text).isoformat() != text:
             raise ValueError
