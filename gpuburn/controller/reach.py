@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpuburn import strict
-from gpuburn.controller import judged as judgements
+from gpuburn.controller import judged as judgements, people
 from gpuburn.controller.collect import take_in
 from gpuburn.controller.judged import Judged
 from gpuburn.controller.run import Expected, Run
@@ -25,12 +25,13 @@ Read = Callable[[Run, str, list[Entry]], Judged | None]
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a host went: what is known of it, and what the journal tells of the way."""
+    """How a host went: what is known of it, and what the journal tells of the way. people: what persons said of it."""
 
     expected: Expected
     reached: Reached
     judged: Judged | None = None
     trouble: list[str] = field(default_factory=list)
+    people: list[Entry] = field(default_factory=list)
 
 
 def way(run: Run, expected: Expected, entries: list[Entry], now: float, read: Read | None = None) -> Way:
@@ -46,7 +47,8 @@ def way(run: Run, expected: Expected, entries: list[Entry], now: float, read: Re
         one, deadline = None, None
     # A result that came home and has no plan to answer to proves nothing.
     reached: Reached = "refused" if deadline is None and came else _reached(entries, one, deadline, now)
-    return Way(expected, reached, one, [_said(entry) for entry in entries if entry.event in TROUBLE])
+    trouble = [_said(entry) for entry in entries if entry.event in TROUBLE]
+    return Way(expected, reached, one, trouble, [entry for entry in entries if entry.event in people.EVENTS])
 
 
 def judged(run: Run, host: str, entries: list[Entry]) -> Judged | None:
