@@ -10,6 +10,7 @@ from functools import cached_property
 from gpuburn.controller import breaking, waived as waivings
 from gpuburn.controller.analysis import Analysis, analyse
 from gpuburn.controller.collect import Collected, take_in
+from gpuburn.controller.deliveries import history
 from gpuburn.controller.judged import Judged
 from gpuburn.controller.reach import Read, Way, way
 from gpuburn.controller.run import Expected, Run
@@ -19,6 +20,7 @@ from gpuburn.finding import Finding, Verdict
 from gpuburn.journal import Entry
 from gpuburn.plan import Plan
 from gpuburn.policy import Decision, Policy, Reached
+from gpuburn.standing import Standing
 from gpuburn.strict import Refused
 
 RANK = {Verdict.FAIL: 0, Verdict.INCOMPLETE: 1, Verdict.PASS: 2, Verdict.NOT_APPLICABLE: 3}
@@ -27,7 +29,8 @@ RANK = {Verdict.FAIL: 0, Verdict.INCOMPLETE: 1, Verdict.PASS: 2, Verdict.NOT_APP
 @dataclass
 class Account:
     """One host. by_profile: what is decided per profile. fleet: findings that only the comparison of hosts can give.
-    waived: failed findings that somebody waived; they stay failed.
+    waived: failed findings that somebody waived; they stay failed. cases: what was decided about, per profile, without
+    the history. history: its attempts so far, where it belongs to a delivery.
 
     plan and collected are read from the run's folder when a page needs them, and can be forgotten again.
     """
@@ -39,6 +42,8 @@ class Account:
     reason: str
     fleet: list[Finding] = field(default_factory=list)
     waived: list[Waived] = field(default_factory=list)
+    cases: dict[str, Case] = field(default_factory=dict)
+    history: Standing | None = None
 
     @property
     def expected(self) -> Expected:
@@ -80,7 +85,12 @@ class Account:
 
 def give(run: Run, now: float) -> list[Account]:
     """Every expected host, worst first."""
-    return settle(run, ways(run, now))[0]
+    return settle(run, ways(run, now), now=now)[0]
+
+
+def alone(run: Run, now: float) -> list[Account]:
+    """The same, without what earlier runs of the hosts' deliveries say."""
+    return settle(run, ways(run, now), now=now, earlier=False)[0]
 
 
 def ways(run: Run, now: float, read: Read | None = None) -> list[Way]:
@@ -91,8 +101,13 @@ def ways(run: Run, now: float, read: Read | None = None) -> list[Way]:
     return [way(run, one, entries.get(one.host, []), now, read) for one in run.expected()]
 
 
-def settle(run: Run, went: list[Way], policy: Policy | None = None) -> tuple[list[Account], Analysis]:
-    """Compare the hosts with each other, and decide about each. policy: another one than the run's."""
+def settle(
+    run: Run, went: list[Way], policy: Policy | None = None, now: float | None = None, earlier: bool = True
+) -> tuple[list[Account], Analysis]:
+    """Compare the hosts with each other, and decide about each. policy: another one than the run's.
+
+    earlier: with the attempts before this one, as they are now (unix seconds).
+    """
     policy = policy or run.policy()
     analysis = analyse(went, policy)
     checks = breaking.held(run.told(), analysis.tripped) if analysis.tripped else set()
@@ -103,18 +118,28 @@ def settle(run: Run, went: list[Way], policy: Policy | None = None) -> tuple[lis
         if checks and one.judged:
             one = replace(one, judged=replace(one.judged, findings=breaking.spare(one.judged.findings, checks)))
         accounts.append(_decided(run, one, fleet, waivings.waived(held, one, fleet), policy))
+    if earlier:
+        for account in history.attach(run, accounts, run.began() if now is None else now, alone):
+            _decide(account, policy, frozenset({"unexplained"}))
     order = list(Decision)
     return sorted(accounts, key=lambda a: (-order.index(a.decision), a.expected.rack, a.expected.host)), analysis
 
 
 def _decided(run: Run, one: Way, fleet: list[Finding], waived: list[Waived], policy: Policy) -> Account:
-    at = run.began()
-    by_profile = {
-        profile: _due(decide(policy, case(one, fleet, profile, waived), at), waived, policy)
-        for profile in one.expected.profiles
-    }
-    decision = worst(decided.decision for decided in by_profile.values())
-    return Account(run, one, by_profile, decision, _reason(one, fleet, waived, by_profile, decision), fleet, waived)
+    cases = {profile: case(one, fleet, profile, waived) for profile in one.expected.profiles}
+    account = Account(run, one, {}, Decision.UNTESTED, "", fleet, waived, cases)
+    return _decide(account, policy)
+
+
+def _decide(account: Account, policy: Policy, marks: frozenset[str] = frozenset()) -> Account:
+    """marks: those that the host's history adds."""
+    at = account.run.began()
+    for profile, one in account.cases.items():
+        made = decide(policy, replace(one, marks=one.marks | marks), at)
+        account.by_profile[profile] = _due(made, account.waived, policy)
+    account.decision = worst(decided.decision for decided in account.by_profile.values())
+    account.reason = _reason(account.way, account.fleet, account.waived, account.by_profile, account.decision)
+    return account
 
 
 def case(one: Way, fleet: Iterable[Finding], profile: str, waived: Iterable[Waived] = ()) -> Case:

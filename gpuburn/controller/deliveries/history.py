@@ -1,0 +1,154 @@
+"""The attempts of a delivery, from the folders of its runs. A run that was reported keeps its own, to be read quickly.
+
+What was kept counts only as long as nothing has happened in that run since; else the run is judged again from its
+evidence. Stops before the rules (standing.py).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuburn import criteria as criterias
+from gpuburn.attempt import Attempt, Laxer, Leave
+from gpuburn.controller import people
+from gpuburn.controller.deliveries import kept
+from gpuburn.controller.people import Personal
+from gpuburn.controller.run import RUN, Run
+from gpuburn.controller.waived import SERIALS
+from gpuburn.criteria import Criteria
+from gpuburn.journal import Entry
+from gpuburn.policy import Policy
+from gpuburn.standing import stand
+from gpuburn.strict import Refused
+
+if TYPE_CHECKING:
+    from gpuburn.controller.account import Account
+
+Judge = Callable[[Run, float], "list[Account]"]  # the accounts of a run, without the history of its deliveries
+UNSETTLED = ("uncollected",)  # what time alone may change
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What one run says of its hosts. by_host: {host: (delivery, attempt)}."""
+
+    run: Run
+    by_host: dict[str, tuple[str, Attempt]]
+    people: dict[str, list[Personal]] = field(default_factory=dict)
+
+
+def runs(reports: Path, deliveries: Iterable[str], before: str = "~") -> Iterator[Run]:
+    """The runs in the order of time that name one of these deliveries, up to a run id. Nothing is parsed for others."""
+    wanted = [json.dumps(one, ensure_ascii=False).encode() for one in deliveries]
+    for folder in sorted(reports.iterdir()) if reports.is_dir() else []:
+        file = folder / "expected.json"
+        if RUN.fullmatch(folder.name) and folder.name < before and file.is_file():
+            data = file.read_bytes()
+            if any(one in data for one in wanted):
+                yield Run.of(reports, folder.name)
+
+
+def load(run: Run, now: float, judge: Judge) -> Told:
+    """What a run says, as it was kept, or judged now; causes and people's decisions as they stand in its journal."""
+    entries = run.told()
+    said: dict[str, list[Entry]] = {}
+    for entry in entries:
+        if entry.event in people.EVENTS:
+            said.setdefault(entry.host, []).append(entry)
+    by_host = kept.read(run, entries) if _quiet(entries) else None
+    if by_host is None:
+        by_host = of_accounts(run, judge(run, now))
+    for host, mine in said.items():
+        cause = people.cause(mine)
+        if cause and host in by_host:
+            delivery, one = by_host[host]
+            by_host[host] = (delivery, replace(one, cause=str(cause)))
+    return Told(run, by_host, {host: people.decisions(mine) for host, mine in said.items()})
+
+
+def _quiet(entries: list[Entry]) -> bool:
+    """Whether nothing has happened since the attempts were kept, but what people said."""
+    last = next((one for one in reversed(entries) if one.event not in people.EVENTS), None)
+    return last is not None and last.event == kept.EVENT
+
+
+def of_accounts(run: Run, accounts: Iterable[Account]) -> dict[str, tuple[str, Attempt]]:
+    """The attempts of a run that is judged; a plan is read once for each criteria."""
+    policy, book = run.policy(), _Book()
+    return {
+        one.expected.host: (one.expected.delivery, _attempt(run, one, policy, book))
+        for one in accounts
+        if one.expected.delivery
+    }
+
+
+class _Book:
+    """Every criteria of a run once, by digest."""
+
+    def __init__(self) -> None:
+        self.by_digest: dict[str, Criteria] = {}
+
+    def of(self, account: Account) -> str:
+        """The digest of what the host was judged by; "" where no plan is kept, or nothing complete came of it."""
+        digest = account.judged.criteria if account.judged else ""
+        if digest in self.by_digest or not (digest or account.reached == "lost"):
+            return digest
+        try:
+            plan = account.run.plan(account.expected.host)
+        except Refused:
+            return ""
+        if plan is None:
+            return ""
+        self.by_digest.setdefault(plan.criteria, criterias.of(plan))
+        return plan.criteria
+
+
+def _attempt(run: Run, account: Account, policy: Policy, book: _Book) -> Attempt:
+    expected, judged = account.expected, account.judged
+    digest = book.of(account)
+    cause = people.cause(account.way.people)
+    leaves = {leave: None for leave in (Leave(w.id, w.person, w.about, w.expires) for _, w in account.waived)}
+    parts = [part for part in (judged.parts if judged else []) if part.kind in SERIALS]
+    return Attempt(
+        run.id, expected.host, run.began(), expected.kind, expected.level, account.cases, policy, digest,
+        book.by_digest.get(digest), {f"{part.subject} {part.kind}": part.value for part in parts},
+        {f"{one.subject} {one.about}": one.value for one in (judged.versions if judged else [])},
+        account.reason, str(cause) if cause else "", tuple(leaves),
+    )  # fmt: skip
+
+
+def attach(run: Run, accounts: list[Account], now: float, judge: Judge) -> list[Account]:
+    """Give every account of a delivery its attempts so far; returns those whose pass follows an unexplained fail."""
+    own = of_accounts(run, accounts)
+    if not own:
+        return []
+    earlier: dict[str, list[Attempt]] = {}
+    for one in runs(run.folder.parent, {delivery for delivery, _ in own.values()}, run.id):
+        for host, (delivery, attempt) in load(one, now, judge).by_host.items():
+            if host in own and own[host][0] == delivery:
+                earlier.setdefault(host, []).append(attempt)
+    laxer, pending = Laxer(), []
+    for account in accounts:
+        if account.expected.host in own:
+            mine = own[account.expected.host][1]
+            account.history = stand([*earlier.get(account.expected.host, []), mine], laxer=laxer)
+            if account.history.unexplained and mine.outcome == "pass":
+                pending.append(account)
+    return pending
+
+
+def keep(run: Run, accounts: Iterable[Account], now: float) -> None:
+    """Write down the attempts of a run that is being reported, unless time alone may still change one of them."""
+    mine = [one for one in accounts if one.history is not None]
+    if not mine or any(one.reached in UNSETTLED for one in mine):
+        return
+    made = {one.expected.host: (one.expected.delivery, one.history.lines[-1].attempt) for one in mine if one.history}
+    digest = kept.write(run, made)
+    entries = run.told()
+    last = next((one for one in reversed(entries) if one.event == kept.EVENT), None)
+    if not _quiet(entries) or last is None or last.details.get("sha256") != digest:
+        run.note(now, kept.EVENT, sha256=digest)
