@@ -19,7 +19,7 @@ def measurements(went: Iterable[Way]) -> pd.DataFrame:
 
     Hosts of a cohort that measured a step in another way (parameters, revision) are a cohort of their own there.
     """
-    pieces: dict[str, list[Any]] = {name: [] for name in (*TEXT, "slot", "value", "cv", "count")}
+    pieces: dict[str, list[Any]] = {name: [] for name in (*TEXT, "value", "cv", "count")}
     lengths: list[int] = []
     methods = _methods(went := list(went))
     for way in went:
@@ -27,11 +27,12 @@ def measurements(went: Iterable[Way]) -> pd.DataFrame:
             lengths.append(len(one.values))
             _add(pieces, way, one, methods)
     columns: dict[str, Any] = {name: _category(pieces[name], lengths) for name in TEXT if name != "subject"}
-    columns["subject"] = pd.Categorical(pieces["subject"])
-    columns["slot"] = np.asarray(pieces["slot"], dtype=np.int32)
-    columns["value"] = np.asarray(pieces["value"], dtype=float)
-    columns["cv"] = np.asarray([np.nan if cv is None else cv for cv in pieces["cv"]], dtype=float)
-    columns["count"] = np.asarray(pieces["count"], dtype=np.int64)
+    subjects = _category(pieces["subject"], [1] * len(pieces["subject"]))
+    columns["subject"] = subjects
+    slots = np.array([slot(name) for name in subjects.categories], dtype=np.int32)
+    columns["slot"] = slots[subjects.codes] if len(slots) else np.empty(0, np.int32)
+    for name, kind in (("value", float), ("cv", float), ("count", np.int64)):
+        columns[name] = np.concatenate(pieces[name]) if pieces[name] else np.empty(0, kind)
     table: pd.DataFrame = pd.DataFrame(columns)
     return table
 
@@ -59,10 +60,9 @@ def _add(pieces: dict[str, list[Any]], way: Way, one: Series, methods: dict[tupl
     for name, value in said.items():
         pieces[name].append(value)
     pieces["subject"] += one.subjects
-    pieces["slot"] += [slot(subject) for subject in one.subjects]
-    pieces["value"] += one.values
-    pieces["cv"] += one.cv
-    pieces["count"] += one.counts
+    pieces["value"].append(np.asarray(one.values, dtype=float))
+    pieces["cv"].append(np.array(one.cv, dtype=float))  # None becomes NaN
+    pieces["count"].append(np.asarray(one.counts, dtype=np.int64))
 
 
 def _category(values: list[str], lengths: list[int]) -> Any:

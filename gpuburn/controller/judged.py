@@ -6,8 +6,13 @@ made anew from the evidence. Stops before the fleet and before decisions.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import json
-from collections.abc import Iterable, Iterator
+import math
+import sys
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -80,7 +85,7 @@ class Trend:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One compared quantity over the host's subjects; values in unit, cv a ratio or null. method: resolve.method."""
+    """One compared quantity over the host's subjects; values in unit, cv a ratio (unknown: None or NaN)."""
 
     step: str
     about: str
@@ -89,9 +94,9 @@ class Series:
     point: str
     method: str
     subjects: list[str]
-    values: list[float]
-    cv: list[float | None]
-    counts: list[int]
+    values: Sequence[float]
+    cv: Sequence[float | None]
+    counts: Sequence[int]
     profiles: list[str]
 
 
@@ -241,10 +246,28 @@ def encode(one: Judged) -> bytes:
     return strict.line(one)
 
 
+PLAIN: dict[str, type] = {"parts": Part, "versions": Said, "facts": Said, "references": Referred, "trends": Trend}
+
+
 def decode(data: bytes) -> Judged:
-    """Read one of our own files, whose digest the caller has checked; series stay as they are, for speed."""
+    """Read one of our own files, whose digest the caller has checked: what is many and flat is taken as it is."""
     document = json.loads(data)
-    series = [Series(**entry) for entry in document.pop("series")]
-    built: Judged = strict.build(Judged, {**document, "series": []}, "judged.json")
-    built.series.extend(series)
-    return built
+    flat: dict[str, Any] = {name: [kind(**one) for one in document.pop(name)] for name, kind in PLAIN.items()}
+    flat["series"] = [_packed(one) for one in document.pop("series")]
+    built: Judged = strict.build(Judged, {**document, **{name: [] for name in flat}}, "judged.json")
+    return dataclasses.replace(built, **flat)
+
+
+def _packed(one: dict[str, Any]) -> Series:
+    """Numbers in arrays: ten thousand hosts have tens of millions of them."""
+    one["cv"] = array("d", [math.nan if cv is None else cv for cv in one["cv"]])
+    one["values"], one["counts"] = array("d", one["values"]), array("q", one["counts"])
+    one.update({name: sys.intern(one[name]) for name in ("step", "about", "unit", "better", "point", "method")})
+    one["subjects"], one["profiles"] = _shared(tuple(one["subjects"])), _shared(tuple(one["profiles"]))
+    return Series(**one)
+
+
+@functools.cache
+def _shared(names: tuple[str, ...]) -> list[str]:
+    """One list for all who name the same: never changed."""
+    return list(names)
