@@ -13,9 +13,10 @@ from typing import Any
 import jinja2
 
 from gpuburn import __version__, journal, strict
-from gpuburn.controller import breaking, particulars
+from gpuburn.controller import breaking, lineage, particulars
 from gpuburn.controller.account import Account, settle, summary, verdict, ways
 from gpuburn.controller.analysis import Statement
+from gpuburn.controller.deliveries import history
 from gpuburn.controller.run import Run
 from gpuburn.finding import Verdict
 from gpuburn.strict import Refused
@@ -32,7 +33,7 @@ COLUMNS = (
 
 def make(run: Run, now: float) -> tuple[list[Account], Path]:
     """Decide about every host, write the report, and note in the journal what tripped; returns index.html."""
-    accounts, analysis = settle(run, ways(run, now))
+    accounts, analysis = settle(run, ways(run, now), now=now)
     breaking.note(run, analysis.tripped, now)
     return accounts, write(run, accounts, now, analysis.statements)
 
@@ -52,12 +53,28 @@ def write(run: Run, accounts: list[Account], now: float, said: Sequence[Statemen
         folder = run.host(account.expected.host)
         folder.mkdir(parents=True, exist_ok=True)
         page = environment.get_template("host.html.j2").render(
-            account=account, events=_events(account), reasons=_reasons(account), **shared
+            account=account,
+            events=_events(account),
+            reasons=_reasons(account),
+            people=lineage.said(account),
+            waived=dict(account.waived),
+            short=lineage.short,
+            **shared,
         )
         (folder / "index.html").write_text(page, encoding="utf-8")
+    history.keep(run, accounts, now)
     counts, states = summary(accounts), journal_state(run)
+    waivers, trouble = lineage.listed(run, accounts)
     index = environment.get_template("index.html.j2").render(
-        accounts=accounts, counts=counts, journal=states, untested=not_tested(accounts), said=said, **shared
+        accounts=accounts,
+        counts=counts,
+        journal=states,
+        untested=not_tested(accounts),
+        said=said,
+        waivers=waivers,
+        trouble=trouble,
+        people=[(one, mine) for one in accounts if (mine := lineage.said(one))],
+        **shared,
     )
     (run.folder / "index.html").write_text(index, encoding="utf-8")
     (run.folder / "report.json").write_bytes(strict.encode(document(run, accounts, now, said)))
@@ -130,6 +147,7 @@ def document(run: Run, accounts: list[Account], now: float, said: Sequence[State
         "version": __version__,
         "journal": journal_state(run),
         "decisions": summary(accounts),
+        "waivers": lineage.waivers(run, accounts),
         "fleet": strict.plain(list(said)),
         "limits": particulars.limits(accounts),
         "hosts": [
@@ -144,9 +162,10 @@ def document(run: Run, accounts: list[Account], now: float, said: Sequence[State
                     for name, decided in a.by_profile.items()
                 },
                 "trouble": a.trouble,
-                "findings": strict.plain(a.findings()),
+                "findings": lineage.findings(a),
                 "measurements": particulars.measurements(a),
                 **particulars.of(a),
+                **lineage.of(a),
             }
             for a in accounts
         ],
@@ -155,7 +174,7 @@ def document(run: Run, accounts: list[Account], now: float, said: Sequence[State
 
 def _verdict(account: Account, profile: str) -> str:
     """The verdict with what the fleet adds; empty where nothing was judged."""
-    return str(verdict(account.way, account.fleet, profile) or "") if account.judged else ""
+    return str(verdict(account.way, account.fleet, profile, account.waived) or "") if account.judged else ""
 
 
 def table(accounts: list[Account]) -> str:
