@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from gpuburn import limit as limits, sku, xid
-from gpuburn.controller import site
+from gpuburn.controller import documents_judgement as judgement, site
 from gpuburn.limit import When
 from gpuburn.measurement import Metric, Observed
 from gpuburn.probe import Probe, discover
@@ -108,6 +108,9 @@ PARTS: dict[str, Callable[[], str]] = {
     "recorded": recorded,
     "skus": skus,
     "xids": xids,
+    "codes": lambda: table(("code", "severity", "what it means", "what to do"), judgement.codes()),
+    "policy": lambda: table(("row", "when", "decision", "because", "condition"), judgement.policy()),
+    "statuses": lambda: table(("status", "meaning"), judgement.statuses()),
 }
 
 

@@ -263,11 +263,11 @@ def _packed(one: dict[str, Any]) -> Series:
     one["cv"] = array("d", [math.nan if cv is None else cv for cv in one["cv"]])
     one["values"], one["counts"] = array("d", one["values"]), array("q", one["counts"])
     one.update({name: sys.intern(one[name]) for name in ("step", "about", "unit", "better", "point", "method")})
-    one["subjects"], one["profiles"] = _shared(tuple(one["subjects"])), _shared(tuple(one["profiles"]))
+    one["subjects"], one["profiles"] = _listed(tuple(one["subjects"])), _listed(tuple(one["profiles"]))
     return Series(**one)
 
 
 @functools.cache
-def _shared(names: tuple[str, ...]) -> list[str]:
+def _listed(names: tuple[str, ...]) -> list[str]:
     """One list for all who name the same: never changed."""
     return list(names)
