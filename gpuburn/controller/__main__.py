@@ -35,19 +35,22 @@ def expect(
     back: bool = False,
 ) -> None:  # fmt: skip
     """Check every host's variables (standard input) and write down who is expected. --check writes nothing."""
-    from gpuburn.controller import baselines, preflight, standard_input, whole_run
+    from gpuburn.controller import again, baselines, preflight, standard_input, whole_run
     from gpuburn.controller.run import Run
 
-    hosts = preflight.expect({name: one.get("variables", {}) for name, one in standard_input.hosts().items()}, source)
+    said = standard_input.said()
+    hosts = preflight.expect(said.variables, source, said.wrong)
     preflight.from_command_line(hosts, run, str(reports.resolve()), wait, source)
     given = whole_run.given([(host.name, host.site) for host in hosts], source)
     where = Run.of(reports, run)
     if back and not (where.folder / "expected.json").exists():
         raise Refused(f"run {run} is not in {reports}; to come back, give its id and its -e gpuburn_reports_dir=")
+    if back:
+        again.everyone(where, [host.name for host in hosts])
     preflight.judging(where, hosts, source)
     if not check:
         whole_run.keep(where, given)
-        where.expect([host.expected() for host in hosts])
+        where.expect([host.expected() for host in hosts], source)
         baselines.keep(where, [host.site.baseline for host in hosts], time.time())
         where.note(time.time(), "expected", hosts=len(hosts), **given.digests())
     print(f"{len(hosts)} host(s) expected in run {run}")

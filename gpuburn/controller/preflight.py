@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 import secrets
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from gpuburn import planning, strict
 from gpuburn.baseline import Baseline
-from gpuburn.controller import baselines, explain, site as sites, whole_run
+from gpuburn.controller import again, baselines, explain, look as looks_, site as sites, whole_run
+from gpuburn.controller.look import Look
 from gpuburn.controller.run import Expected, Run, check_host
 from gpuburn.controller.site import Site
 from gpuburn.plan import Place, Plan
@@ -21,6 +21,7 @@ from gpuburn.strict import Refused
 
 INVENTORY = "inventory/hosts.yml"
 PYTHON = (3, 10)
+DOUBLED = re.compile(r"(\b[\w.]+: )\1+")
 VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})")
 DISK = {
     "rehearsal": 3.0,
@@ -30,23 +31,6 @@ DISK = {
 SKEW = 300.0  # seconds; a clock further off makes evidence that nobody can order
 
 Variables = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """What roles/preflight/files/look.py saw on a host. time: unix seconds; busy: processes that hold a GPU."""
-
-    python: str
-    os: str
-    architecture: str
-    free_disk_gib: float
-    memory_gib: float
-    time: float
-    uid: int
-    systemd: bool
-    gpus: list[str] = field(default_factory=list)
-    busy: list[str] = field(default_factory=list)
-    unfinished: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +46,11 @@ class Host:
     def count(self) -> int:
         return self.site.processes if self.site.kind == "rehearsal" else self.site.gpu_count
 
+    @property
+    def origin(self) -> dict[str, str]:
+        """{probe.metric: the variable that limits it}."""
+        return {about: variable for variable, entries in self.limits for about in entries}
+
     def expected(self) -> Expected:
         s = self.site
         return Expected(
@@ -70,11 +59,19 @@ class Host:
         )  # fmt: skip
 
 
-def expect(inventory: dict[str, Variables], source: str = INVENTORY) -> list[Host]:
-    """Every host's variables, checked together: all that is wrong is said in one message, before anything runs."""
+def expect(
+    inventory: dict[str, Variables], source: str = INVENTORY, unresolved: dict[str, dict[str, str]] | None = None
+) -> list[Host]:
+    """Every host's variables, checked together: all that is wrong is said in one message, before anything runs.
+
+    unresolved: {host: {variable: why}} of variables whose templates do not resolve; there is no host without them.
+    """
     hosts, wrong = [], []
     for name, variables in sorted(inventory.items()):
         try:
+            for variable, why in (unresolved or {}).get(name, {}).items():
+                how = "uses a variable that is not defined" if "is undefined" in why else "cannot be resolved"
+                raise Refused(f"{source}: host {name}: {variable} {how}: {why}")
             hosts.append(_host(name, variables, f"{source}: host {name}"))
         except Refused as error:
             wrong.append(str(error))
@@ -116,8 +113,16 @@ def _host(name: str, variables: Variables, where: str) -> Host:
     try:
         planning.make(request(host, "00000000T000000Z-0000", None), "", 0.0)  # so that every name in it is known
     except Refused as error:
-        raise Refused(f"{where}: {str(error).removeprefix(f'{name}: ')}") from None
+        raise Refused(f"{where}: {_named(host, str(error).removeprefix(f'{name}: '))}") from None
     return host
+
+
+def _named(host: Host, said: str) -> str:
+    """A refusal with the variable that it is about, and no name twice in a row."""
+    about = said.removeprefix("limit ").partition(": ")[0]
+    if said.startswith("limit ") and about in host.origin:
+        said = f"{host.origin[about]}: {said.removeprefix('limit ')}"
+    return DOUBLED.sub(r"\1", said)
 
 
 def request(host: Host, run: str, look: Look | None, policy: Policy | None = None) -> Request:
@@ -164,31 +169,42 @@ def judging(run: Run, hosts: list[Host], source: str = INVENTORY) -> list[Host]:
     return found
 
 
-def plan(run: Run, hosts: list[Host], looks: dict[str, Any], now: float, write: bool) -> dict[str, dict[str, str]]:
-    """Plan every host that was seen. {host: {"refused": why} or {"plan": path, "devices": ...}}; kept plans stay."""
-    told: dict[str, dict[str, str]] = {}
+def plan(
+    run: Run, hosts: list[Host], looks: dict[str, str | None], now: float, write: bool, source: str = INVENTORY
+) -> dict[str, dict[str, Any]]:
+    """Plan every host that was seen. {host: {"refused": why} or {"plan": path, "text": ...}}; kept plans stay.
+
+    looks: what each host printed, as text that nobody has parsed; None of a host that was not seen.
+    """
+    told: dict[str, dict[str, Any]] = {}
     for host in judging(run, hosts):
-        if looks.get(host.name) is None:
+        printed = looks.get(host.name)
+        if printed is None:
             continue  # never reached: its account is given in the report
         try:
-            told[host.name] = _planned(run, host, looks[host.name], now, write)
+            told[host.name] = _planned(run, host, printed, now, write, source)
         except Refused as error:  # what one host said ends its own run, never another's
             told[host.name] = {"refused": f"{host.name}: {str(error).removeprefix(f'{host.name}: ')}"}
     return told
 
 
-def _planned(run: Run, host: Host, seen: Any, now: float, write: bool) -> dict[str, str]:
-    look = strict.build(Look, strict.loads(json.dumps(seen).encode(), "look"), "look")
-    why = refusal(host, look, run.id, now)
+def _planned(run: Run, host: Host, printed: str, now: float, write: bool, source: str) -> dict[str, Any]:
+    seen = looks_.read(printed)
+    why = refusal(host, seen, run.id, now)
     if why:
         raise Refused(why)
     kept = run.plan(host.name)
-    made = kept or planning.make(request(host, run.id, look, run.policy_kept()), secrets.token_hex(16), now)
-    if write and not kept:
+    made = planning.make(
+        request(host, run.id, seen, run.policy_kept()), kept.nonce if kept else secrets.token_hex(16),
+        kept.issued if kept else now,
+    )  # fmt: skip
+    if kept:
+        again.unchanged(kept, made, host.origin, f"{source}: host {host.name}")
+    elif write:
         run.host(host.name).mkdir(parents=True, exist_ok=True)
         (run.host(host.name) / "plan.json").write_bytes(strict.encode(made))
-        (run.host(host.name) / "look.json").write_bytes(strict.encode(look))
-    return {"plan": str(run.host(host.name) / "plan.json"), "text": describe(made)}
+        (run.host(host.name) / "look.json").write_bytes(strict.encode(seen))
+    return {"plan": str(run.host(host.name) / "plan.json"), "text": describe(kept or made)}
 
 
 def describe(made: Plan) -> str:

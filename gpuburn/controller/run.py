@@ -73,12 +73,12 @@ class Run:
         check_host(name)
         return self.folder / "incoming" / f"{name}.tar.gz"
 
-    def expect(self, hosts: list[Expected]) -> None:
+    def expect(self, hosts: list[Expected], source: str = "inventory") -> None:
         """Write down who is expected. Coming back with other hosts adds them; nobody is dropped, and nobody changed."""
         path = self.folder / "expected.json"
         kept = {one.host: one for one in self.expected()} if path.exists() else {}
         for one in hosts:
-            _unchanged(kept.get(one.host, one), one, self.id)
+            _unchanged(kept.get(one.host, one), one, f"{source}: host {one.host}", self.id)
         self.folder.mkdir(parents=True, exist_ok=True)
         path.write_bytes(strict.encode([*kept.values(), *(one for one in hosts if one.host not in kept)]))
 
@@ -131,12 +131,13 @@ def _line(value: Any) -> str:
     return str(value)[:500].encode("utf-8", "replace").decode().replace("\0", "?")
 
 
-def _unchanged(before: Expected, now: Expected, run: str) -> None:
+def _unchanged(before: Expected, now: Expected, where: str, run: str) -> None:
     for one in dataclasses.fields(Expected):
         was, says = getattr(before, one.name), getattr(now, one.name)
         if was != says:
+            name = ("processes" if now.kind == "rehearsal" else "gpu_count") if one.name == "count" else one.name
             raise Refused(
-                f"host {now.host}: {one.name} was {was!r} when run {run} began, the inventory now says {says!r}; "
+                f"{where}: gpuburn_{name} was {was!r} when run {run} began, the inventory now says {says!r}; "
                 "a changed inventory is a new run"
             )
 

@@ -15,7 +15,9 @@ from gpuburn.strict import Refused, known
 
 PREFIX = "gpuburn_"
 LIMITS = "gpuburn_limits"  # any variable that begins so holds limits: gpuburn_limits, gpuburn_limits_rack_a01, ...
-INTERNAL = ("gpuburn_stopped",)  # facts that the playbooks set themselves
+INTERNAL = ("gpuburn_stopped",)  # facts that the playbooks set themselves, and no site
+GRACE = (0.0, 604_800.0)  # seconds: a week is longer than any run that somebody waits for
+COUNTS = {"gpu_count": (0, 64), "processes": (1, 1024)}  # of one host
 
 
 def variable(doc: str, default: Any = dataclasses.MISSING, factory: Any = dataclasses.MISSING) -> Any:
@@ -78,7 +80,7 @@ def read(variables: dict[str, Any], where: str) -> tuple[Site, list[tuple[str, d
             if not isinstance(value, dict):
                 raise Refused(f"{where}: {name} is {value!r}; wanted is a mapping of probe.metric to a limit")
             limits.append((name, value))
-        elif name not in INTERNAL:
+        else:
             known(name, {*names, LIMITS}, where)
             plain[name.removeprefix(PREFIX)] = _typed(name.removeprefix(PREFIX), value)
     try:
@@ -100,6 +102,12 @@ def _typed(name: str, value: Any) -> Any:
 
 def check(site: Site, where: str) -> None:
     """What a host must have before anything runs on it."""
+    for name, (least, most) in {**COUNTS, "grace": GRACE, "power_budget_kw": (0.0, 10_000.0)}.items():
+        if not least <= getattr(site, name) <= most:
+            raise Refused(f"{where}: gpuburn_{name} is {getattr(site, name)}; wanted is {least:g} to {most:g}")
+    twice = next((one for one in site.profiles if site.profiles.count(one) > 1), "")
+    if twice:
+        raise Refused(f"{where}: gpuburn_profiles names {twice!r} twice; wanted is each profile once")
     if not site.profiles:
         raise Refused(f"{where}: gpuburn_profiles is not set; wanted is a list such as [training, inference]")
     if site.kind != "rehearsal" and not site.sku:

@@ -22,6 +22,7 @@ import time  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
+import yaml  # noqa: E402
 from ansible import context  # noqa: E402
 from ansible.plugins.callback import CallbackBase  # noqa: E402
 
@@ -40,6 +41,8 @@ STARTS = ("Start the unit", "Start the agent detached")
 # Tasks that only steer the plays are not announced.
 QUIET = ("Validating", "Let time pass", "See how the run stands", "Leave", "Sweep", "Refuse", "Stop", "Note", "Nothing")
 VERDICT = "Say the verdict"
+# Tasks that refuse the run as a whole.
+WHOLE = ("Refuse to run without a run id", "Stop before anything runs")
 AGAIN = "Stop a host that cannot be reached"  # says what was noted as unreachable already
 
 
@@ -56,6 +59,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         self.phases: dict[str, str] = {}
         self.stage = ""
         self.planned: list[str] = []
+        self.refused = False
         self.stopped: dict[str, str] = {}
         self.announced = ""
 
@@ -102,6 +106,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
         if _task(result) in (VERDICT, AGAIN):
             return
+        self.refused = self.refused or _task(result) in WHOLE
         said = result._result
         why = said.get("stderr") or said.get("msg") or said.get("module_stderr") or "failed"
         self._note("failed", result._host.get_name(), stage=self.stage, task=_task(result), why=str(why).strip()[-400:])
@@ -160,9 +165,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
     def v2_playbook_on_stats(self, stats: Any) -> None:
         if self.run is not None and self.check:
             stopped = "".join(f"\n  {host}: {why}" for host, why in sorted(self.stopped.items()))
-            self._display.display(
-                f"check: {len(self.planned)} host(s) would run, {len(self.stopped)} would not{stopped}"
-            )
+            said = f"{len(self.planned)} host(s) would run, {len(self.stopped)} would not{stopped}"
+            self._display.display(f"check: {'no host would run; see above' if self.refused else said}")
         if self.run is None or self.check or not (self.run.folder / "expected.json").exists():
             return
         self._note("ended", ok=len(stats.ok), failed=len(stats.failures), unreachable=len(stats.dark))
@@ -185,7 +189,9 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         self._display.display(f"report: {index}")
 
     def _waited(self) -> bool:
-        return str(_extra().get("gpuburn_wait", "true")).lower() not in ("false", "no", "0")
+        """As YAML reads it, and as the check of all variables does: what is no boolean is refused there."""
+        said = _extra().get("gpuburn_wait", True)
+        return yaml.safe_load(said) is not False if isinstance(said, str) else said is not False
 
 
 def _extra() -> dict[str, Any]:

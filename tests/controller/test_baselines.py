@@ -141,7 +141,7 @@ def reports(tmp_path: Path) -> Path:
 
 def test_what_has_no_reference_number_is_judged_by_the_baseline_and_the_plan_says_so(reports: Path) -> None:
     run = Run.of(reports, LATER)
-    preflight.plan(run, hosts(), {"node1": SEEN}, 1000.0, write=True)
+    preflight.plan(run, hosts(), {"node1": json.dumps(SEEN)}, 1000.0, write=True)
     plan = run.plan("node1")
     assert plan is not None
     [one] = [limit for limit in plan.limits if limit.about == "gemm.tflops"]

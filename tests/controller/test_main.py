@@ -75,6 +75,14 @@ def test_a_check_writes_nothing(gpuburn: Any, tmp_path: Path) -> None:
         ({}, "no host matches"),
         ({"node1": {"variables": {"gpuburn_profile": 1}}}, "did you mean 'gpuburn_profiles'"),
         ({"../x": {"variables": TRIAL}}, "host name '../x'"),
+        ('{"node1": {}, "node1": {}}', "a key is written twice"),
+        ('{"node1": {"variables": {}, "variables": {}}}', "a key is written twice"),
+        ({"node1": {"variables": TRIAL, "look": {}}}, "host node1: its look is a dict, wanted is text"),
+        ({"node1": {"variables": TRIAL, "looks": ""}}, "host node1: unknown 'looks'; did you mean 'look'?"),
+        (
+            {"node1": {"variables": TRIAL, "wrong": {"gpuburn_rack": "'x' is undefined"}}},
+            "inventory/hosts.yml: host node1: gpuburn_rack uses a variable that is not defined: 'x' is undefined",
+        ),
     ],
 )
 def test_refused_input_is_one_line_and_status_3(gpuburn: Any, tmp_path: Path, stdin: Any, says: str) -> None:
@@ -106,14 +114,29 @@ def test_plan_tells_each_host_its_plan_or_its_refusal(
     monkeypatch.setattr("time.time", lambda: runs.ISSUED)
     look = {**LOOK, "time": runs.ISSUED}
     stdin = {
-        "good": {"variables": TRIAL, "look": look}, "old": {"variables": TRIAL, "look": {**look, "python": "3.6.8"}},
-        "odd": {"variables": TRIAL, "look": {**look, "os": "\ud800"}}, "away": {"variables": TRIAL, "look": None},
-    }  # fmt: skip
+        "good": {"variables": TRIAL, "look": json.dumps(look)},
+        "old": {"variables": TRIAL, "look": json.dumps({**look, "python": "3.6.8"})},
+        "odd": {"variables": TRIAL, "look": json.dumps({**look, "os": "\ud800"})},
+        "away": {"variables": TRIAL, "look": None},
+    }
     done = gpuburn("plan", "--run", runs.RUN, "--reports", tmp_path, stdin=stdin)
     assert done.status == 0
     told = json.loads(done.out)
     assert {name: "refused" in one for name, one in told.items()} == {"good": False, "old": True, "odd": True}
     assert {entry.host for entry in Run.of(tmp_path, runs.RUN).entries() if entry.event == "refused"} == {"old", "odd"}
+
+
+def test_coming_back_with_fewer_hosts_is_refused_and_names_them(gpuburn: Any, tmp_path: Path) -> None:
+    where = ("--run", runs.RUN, "--reports", tmp_path)
+    all_of_them = {f"node{index}": {"variables": TRIAL} for index in range(8)}
+    gpuburn("expect", *where, stdin=all_of_them)
+    done = gpuburn("expect", *where, "--back", stdin={"node3": {"variables": TRIAL}})
+    assert done.status == 3
+    assert (
+        f"run {runs.RUN} also expects node0, node1, node2, node4, node5 and 2 more; come back with the -i and -l"
+        in done.err
+    )
+    assert gpuburn("expect", *where, "--back", stdin=all_of_them).status == 0
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import runs
 
+from gpuburn import strict
 from gpuburn.controller.preflight import Host, Look, describe, expect, plan, refusal
 from gpuburn.controller.run import Run
 from gpuburn.plan import Plan
@@ -37,6 +38,12 @@ def wrong(inventory: dict[str, Any]) -> str:
     with pytest.raises(Refused) as refused:
         expect(inventory, "hosts.yml")
     return str(refused.value)
+
+
+def planned(run: Run, looked: list[Host], looks: dict[str, Any], now: float, write: bool = True) -> dict[str, Any]:
+    """looks: {host: what it printed, or an object that it printed as JSON, or None}."""
+    printed = {name: one if one is None or isinstance(one, str) else json.dumps(one) for name, one in looks.items()}
+    return plan(run, looked, printed, now, write, "hosts.yml")
 
 
 def test_a_trial_and_a_real_host_are_expected_as_the_inventory_says() -> None:
@@ -151,11 +158,11 @@ def run(tmp_path: Path) -> Run:
 
 
 def test_a_plan_is_made_once_and_kept(run: Run) -> None:
-    told = plan(run, hosts(node1=TRIAL), {"node1": SEEN}, 1000.0, write=True)
+    told = planned(run, hosts(node1=TRIAL), {"node1": SEEN}, 1000.0, write=True)
     first = (run.host("node1") / "plan.json").read_bytes()
     assert told["node1"]["plan"] == str(run.host("node1") / "plan.json")
     assert "node1: training at level smoke" in told["node1"]["text"]
-    plan(run, hosts(node1=TRIAL), {"node1": {**SEEN, "time": 1100.0}}, 1100.0, write=True)
+    planned(run, hosts(node1=TRIAL), {"node1": {**SEEN, "time": 1100.0}}, 1100.0, write=True)
     assert (run.host("node1") / "plan.json").read_bytes() == first
     made = run.plan("node1")
     assert made is not None
@@ -164,20 +171,20 @@ def test_a_plan_is_made_once_and_kept(run: Run) -> None:
 
 
 def test_every_host_has_a_nonce_of_its_own(run: Run) -> None:
-    plan(run, hosts(node1=TRIAL, node2=TRIAL), dict.fromkeys(("node1", "node2"), SEEN), 1000.0, write=True)
+    planned(run, hosts(node1=TRIAL, node2=TRIAL), dict.fromkeys(("node1", "node2"), SEEN), 1000.0, write=True)
     one, two = run.plan("node1"), run.plan("node2")
     assert one and two and one.nonce != two.nonce
     assert one.seed == two.seed
 
 
 def test_a_check_writes_nothing(run: Run) -> None:
-    told = plan(run, hosts(node1=TRIAL), {"node1": SEEN}, 1000.0, write=False)
+    told = planned(run, hosts(node1=TRIAL), {"node1": SEEN}, 1000.0, write=False)
     assert "text" in told["node1"]
     assert not run.folder.exists()
 
 
 def test_a_host_that_was_never_seen_is_not_planned(run: Run) -> None:
-    assert plan(run, hosts(node1=TRIAL, node2=TRIAL), {"node1": None}, 1000.0, write=True) == {}
+    assert planned(run, hosts(node1=TRIAL, node2=TRIAL), {"node1": None}, 1000.0, write=True) == {}
 
 
 @pytest.mark.parametrize(
@@ -189,7 +196,7 @@ def test_a_host_that_was_never_seen_is_not_planned(run: Run) -> None:
     ],
 )  # fmt: skip
 def test_a_look_that_lies_about_its_form_ends_its_own_run_and_no_other(run: Run, changed: dict[str, Any]) -> None:
-    told = plan(
+    told = planned(
         run, hosts(a=TRIAL, b=TRIAL, c=TRIAL), {"a": SEEN, "b": {**SEEN, **changed}, "c": SEEN}, 1000.0, write=True
     )
     assert [name for name, one in told.items() if "refused" in one] == ["b"]
@@ -200,7 +207,7 @@ def test_a_look_that_lies_about_its_form_ends_its_own_run_and_no_other(run: Run,
 
 def test_gpus_that_the_host_shows_are_planned_in_the_order_of_their_addresses(run: Run) -> None:
     addresses = [f"0000:{index:02x}:00.0" for index in range(8)]
-    plan(run, hosts(node1=REAL), {"node1": {**SEEN, "gpus": addresses}}, 1000.0, write=True)
+    planned(run, hosts(node1=REAL), {"node1": {**SEEN, "gpus": addresses}}, 1000.0, write=True)
     made = run.plan("node1")
     assert made is not None
     assert [one.pci for one in made.devices] == addresses
@@ -218,3 +225,103 @@ def test_a_plan_tells_what_it_costs_and_how_much_of_it_can_reject(bare_metal: Pl
 def test_a_rehearsal_tells_that_it_accepts_nothing(rehearsal: Plan) -> None:
     assert "it accepts nothing" in describe(rehearsal)
     assert "kW" not in describe(rehearsal)
+
+
+@pytest.mark.parametrize(
+    ("printed", "says"),
+    [
+        ("Welcome to DGX OS\n" + json.dumps(SEEN), "it printed 'Welcome to DGX OS"),
+        ("", "not strict JSON"),
+        ("[]", "wanted is a dict"),
+        ("null", "wanted is a dict"),
+        (json.dumps(SEEN) + json.dumps(SEEN), "not strict JSON"),
+        ('{"uid": 0, "uid": 1}', "a key is written twice"),
+        (json.dumps({**SEEN, "os": "x" * 70_000}), "at most 65536 are read"),
+        (json.dumps(SEEN) + '}, "a": {"variables": {}, "look": ' + json.dumps(SEEN), "not strict JSON"),
+        ("\ud800", "not strict JSON"),
+        ("\x1b[2J\u202eevil", r"it printed '\?\[2J\?evil'"),
+    ],
+)
+def test_whatever_a_host_prints_is_its_own_look_or_none(run: Run, printed: str, says: str) -> None:
+    """One line, by name; the others are planned as the inventory says."""
+    limited = {**TRIAL, "gpuburn_limits": {"gemm.tflops": {"unit": "TFLOP/s", "min": 620.0, "because": "annex B"}}}
+    told = planned(run, hosts(a=limited, b=TRIAL), {"a": SEEN, "b": printed}, 1000.0)
+    assert re.search(f"^b: look: .*{says}", told["b"]["refused"])
+    assert len(told["b"]["refused"].splitlines()) == 1
+    assert set(told) == {"a", "b"}
+    made = run.plan("a")
+    assert made and [one.min for one in made.limits if one.about == "gemm.tflops"] == [620.0]
+    assert not run.plan("b")
+
+
+LIMIT = {"gemm.tflops": {"unit": "TFLOP/s", "min": 1.0, "because": "annex B"}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        (
+            {"gpuburn_limits_site": LIMIT},
+            {"gpuburn_limits_site": {"gemm.tflops": {**LIMIT["gemm.tflops"], "min": 0.5}}},
+            r"gpuburn_limits_site: gemm\.tflops in step gemm.* was '1 <= x TFLOP/s .*' when .*, is '0\.5 <= x",
+        ),
+        ({"gpuburn_limits": LIMIT}, {}, r"gpuburn_limits: gemm\.tflops in step gemm"),
+        ({}, {"gpuburn_limits": LIMIT}, r"gpuburn_limits: gemm\.tflops in step gemm"),
+        (
+            {"gpuburn_steps": ["gemm", "idle"]},
+            {"gpuburn_steps": ["gemm"]},
+            "gpuburn_steps was 'idle, gemm'",
+        ),
+        ({}, {"gpuburn_grace": 5.0}, "gpuburn_grace was '900' .* is '5' now"),
+        ({}, {"gpuburn_become": True}, "gpuburn_become was 'user'"),
+    ],
+)
+def test_coming_back_with_another_demand_is_refused_for_that_host_by_name(
+    run: Run, before: dict[str, Any], after: dict[str, Any], says: str
+) -> None:
+    looks = {"a": {**SEEN}, "b": {**SEEN}}
+    planned(run, hosts(a={**TRIAL, **before}, b=TRIAL), looks, 1000.0)
+    kept = (run.host("a") / "plan.json").read_bytes()
+    told = planned(run, hosts(a={**TRIAL, **after}, b=TRIAL), looks, 1100.0)
+    assert re.search(f"^a: hosts.yml: host a: {says}.*; a changed inventory is a new run$", told["a"]["refused"])
+    assert "plan" in told["b"]
+    assert (run.host("a") / "plan.json").read_bytes() == kept
+
+
+def test_a_plan_of_another_version_of_gpuburn_stands(run: Run) -> None:
+    """What it demands was agreed when it was sent; this version would demand something else by itself."""
+    planned(run, hosts(a=TRIAL), {"a": SEEN}, 1000.0)
+    made = run.plan("a")
+    assert made
+    older = dataclasses.replace(made, versions={"gpuburn": "0.0.1"}, limits=made.limits[1:])
+    (run.host("a") / "plan.json").write_bytes(strict.encode(older))
+    assert "plan" in planned(run, hosts(a=TRIAL), {"a": SEEN}, 1100.0)["a"]
+
+
+@pytest.mark.parametrize(
+    ("why", "says"),
+    [
+        ("'nope' is undefined", "uses a variable that is not defined: 'nope' is undefined"),
+        ("The lookup plugin 'file' failed", "cannot be resolved: The lookup plugin 'file' failed"),
+    ],
+)
+def test_a_variable_that_does_not_resolve_is_named_with_file_host_and_variable(why: str, says: str) -> None:
+    with pytest.raises(Refused) as refused:
+        expect({"node1": TRIAL, "node2": TRIAL}, "hosts.yml", {"node2": {"ansible_host": why}})
+    assert str(refused.value) == f"hosts.yml: host node2: ansible_host {says}"
+
+
+@pytest.mark.parametrize(
+    ("limits", "says"),
+    [
+        (
+            {"gem.tflops": {"unit": "TFLOP/s", "min": 1, "because": "x"}},
+            r"gpuburn_limits_b: gem\.tflops: .*unknown 'gem'",
+        ),
+        ({"gemm.wrong": {"min": 2, "max": 1, "because": "x"}}, r"gpuburn_limits_b: gemm\.wrong: min 2 is above max 1$"),
+        ({"gemm.wrong": {"unit": "count", "because": "x"}}, r"gpuburn_limits_b: gemm\.wrong: a limit is one of"),
+    ],
+)
+def test_a_limit_that_is_wrong_names_its_variable_once(limits: dict[str, Any], says: str) -> None:
+    said = wrong({"node1": {**TRIAL, "gpuburn_limits_b": limits}})
+    assert re.search(f"^hosts.yml: host node1: {says}", said)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -53,8 +54,16 @@ def test_coming_back_adds_hosts_and_drops_none(run: Run) -> None:
 def test_coming_back_with_another_demand_is_refused(run: Run) -> None:
     """What was ordered when a run began is what it decides about."""
     run.expect([one("a"), one("b")])
-    with pytest.raises(Refused, match=r"host b: level was 'smoke'.*now says 'soak'; a changed inventory is a new run"):
-        run.expect([one("b", "soak")])
+    said = r"^hosts.yml: host b: gpuburn_level was 'smoke'.*now says 'soak'; a changed inventory is a new run"
+    with pytest.raises(Refused, match=said):
+        run.expect([one("b", "soak")], "hosts.yml")
+
+
+@pytest.mark.parametrize(("kind", "variable"), [("rehearsal", "processes"), ("hardware", "gpu_count")])
+def test_another_number_of_devices_is_named_by_its_variable(run: Run, kind: str, variable: str) -> None:
+    run.expect([dataclasses.replace(one("a"), kind=kind, count=2)])
+    with pytest.raises(Refused, match=f"host a: gpuburn_{variable} was 2 "):
+        run.expect([dataclasses.replace(one("a"), kind=kind, count=1)])
 
 
 def test_a_run_that_is_not_there_says_where_to_look(run: Run) -> None:

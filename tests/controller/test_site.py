@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from gpuburn.controller import site as sites
 from gpuburn.controller.site import Site, check, document, read
 from gpuburn.strict import Refused
 
@@ -95,8 +94,26 @@ def test_every_variable_of_limits_is_found_by_its_name_in_order() -> None:
     assert limits == [("gpuburn_limits", one), ("gpuburn_limits_rack_b", two)]
 
 
-def test_what_the_playbooks_set_themselves_is_no_typo() -> None:
-    assert read(dict.fromkeys(sites.INTERNAL, True), WHERE)[0] == Site()
+def test_what_the_playbooks_set_themselves_is_nothing_that_a_site_may_say() -> None:
+    with pytest.raises(Refused, match=f"^{WHERE}: unknown 'gpuburn_stopped'"):
+        read({"gpuburn_stopped": "no"}, WHERE)
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"grace": -1.0}, "gpuburn_grace is -1.0; wanted is 0 to 604800"),
+        ({"grace": 1e9}, "gpuburn_grace is 1000000000.0"),
+        ({"processes": 0}, "gpuburn_processes is 0; wanted is 1 to 1024"),
+        ({"processes": 100_000}, "gpuburn_processes is 100000"),
+        ({"gpu_count": 65}, "gpuburn_gpu_count is 65; wanted is 0 to 64"),
+        ({"power_budget_kw": -1.0}, "gpuburn_power_budget_kw is -1.0"),
+        ({"profiles": ["training", "inference", "training"]}, "gpuburn_profiles names 'training' twice"),
+    ],
+)
+def test_a_number_that_no_host_has_is_refused_by_name(changed: dict[str, Any], says: str) -> None:
+    with pytest.raises(Refused, match=f"^{WHERE}: {says}"):
+        check(dataclasses.replace(REAL, **changed), WHERE)
 
 
 def test_a_real_host_and_a_rehearsal_may_go() -> None:

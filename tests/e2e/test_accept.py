@@ -117,7 +117,7 @@ def test_a_run_costs_at_most_forty_tasks_per_host(accept, tmp_path):
 
 def test_progress_is_printed_by_plain_ansible_playbook(accept):
     ran = accept({"good": {}})
-    assert "step 1/1 idle" in ran.output and "s of about" in ran.output
+    assert "step 1/1 checkpoint" in ran.output and "s of about" in ran.output
 
 
 @pytest.mark.parametrize(

@@ -51,11 +51,10 @@ def _machine(run: str, reports: Path, source: str, check: bool, explains: bool) 
 
     if explains or not run:
         raise Refused("plan: --explain is missing; without it wanted is --run alone, with hosts on standard input")
-    document = standard_input.hosts()
-    hosts = preflight.expect({name: one.get("variables", {}) for name, one in document.items()}, source)
-    looks = {name: one.get("look") for name, one in document.items()}
+    said = standard_input.said()
+    hosts = preflight.expect(said.variables, source, said.wrong)
     where = Run.of(reports, run)
-    told = preflight.plan(where, hosts, looks, time.time(), write=not check)
+    told = preflight.plan(where, hosts, said.looks, time.time(), write=not check, source=source)
     for name, one in told.items():
         if "refused" in one and not check:
             where.note(time.time(), "refused", name, why=one["refused"])
