@@ -144,4 +144,6 @@ def _together(one: Group, other: Group) -> Group:
     variables = {
         about: list(dict.fromkeys([*one.variables.get(about, []), *other.variables.get(about, [])])) for about in names
     }
-    return Group(one.plan, one.policy, [*one.hosts, *other.hosts], max(one.allowed, other.allowed), variables)
+    same = one.plan.delivery == other.plan.delivery  # which delivery a host is of is no part of the criteria
+    plan = one.plan if same else dataclasses.replace(one.plan, delivery="")
+    return Group(plan, one.policy, [*one.hosts, *other.hosts], max(one.allowed, other.allowed), variables)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from gpuburn import criteria, sku, strict
 from gpuburn.controller import applicable
 from gpuburn.limit import Limit
+from gpuburn.measurement import Metric
 from gpuburn.plan import HOST, Plan, Step, promise, subjects
 from gpuburn.policy import Policy
 from gpuburn.probe import discover
@@ -51,6 +52,7 @@ class Demand:
     """
 
     about: str
+    unit: str
     does: Does
     wish: str
     edge: str
@@ -89,8 +91,9 @@ def _demand(group: Group, limit: Limit, step: Step) -> Demand:
     whom = declared.per or ("host" if subjects(group.plan, step) == [HOST] else "device")
     narrower = limit.when.profiles if set(limit.when.profiles) != set(step.profiles) else ()
     number, source = origin(limit, group.variables.get(limit.about, []))
+    unit = declared.unit if isinstance(declared, Metric) else "fact"
     return Demand(
-        limit.about, does(limit), wish(limit), edge(limit), "the host" if whom == "host" else "each device",
+        limit.about, unit, does(limit), wish(limit), edge(limit), "the host" if whom == "host" else "each device",
         str(limit.when.point), narrower, declared.doc, limit.because or limit.informational, number, source,
         cannot(limit), limit.action, limit.loosened, (),
     )  # fmt: skip

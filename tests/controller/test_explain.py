@@ -12,6 +12,7 @@ import runs
 
 from gpuburn import planning, policy as policies, strict
 from gpuburn.controller import applicable, chosen, explain, explain_text
+from gpuburn.controller.__main__ import main
 from gpuburn.controller.chosen import Selection
 from gpuburn.controller.explain import Group
 from gpuburn.decision import Case, decide
@@ -313,10 +314,7 @@ def test_hosts_of_an_inventory_are_chosen_by_ansibles_patterns(inventory: str) -
 @pytest.mark.parametrize(
     ("pattern", "says"),
     [
-        (
-            "r3",
-            r"hosts.yml: host n4: gpuburn_level is .\{\{ wished .*a template .*`ansible-playbook accept.* -l r3 --check`",
-        ),
+        ("r3", r"host n4: gpuburn_level is .\{\{ wished .*a template .*`ansible-playbook accept.* -l r3 --check`"),
         ("bare", "hosts.yml: host bare: gpuburn_profiles is not set"),
         ("nobody", "hosts.yml: no host matches; wanted is -l"),
     ],
@@ -338,3 +336,38 @@ def test_the_example_racks_share_one_explanation() -> None:
     assert json.loads(json.dumps(explain.told(one)))["hosts"] == one.hosts
     [demand] = [d for d in explain.demands(one) if d.about == "gemm.tflops"]
     assert demand.wish == ">= 620 TFLOP/s"
+
+
+def called(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(list(arguments))
+    said = capsys.readouterr()
+    return int(ended.value.code or 0), said.out, said.err
+
+
+LINE = ("plan", "--explain", "--sku", "h200-sxm", "--count", "8", "--profile", "training", "--profile", "inference")
+
+
+def test_the_command_explains_an_order_for_a_person_and_for_machines(capsys: pytest.CaptureFixture[str]) -> None:
+    status, text, _ = called(capsys, *LINE)
+    assert (status, text) == (0, explain_text.text([order()]) + "\n")
+    status, told, _ = called(capsys, *LINE, "--json")
+    assert (status, json.loads(told)) == (0, json.loads(json.dumps([explain.told(order())])))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("plan",), "gpuburn: plan: --explain is missing; without it wanted is --run alone"),
+        (("plan", *LINE[2:]), "gpuburn: plan: --explain is missing"),
+        (("plan", "--explain"), "gpuburn: nothing to choose a plan; wanted is"),
+        (("plan", "--explain", "--run", "x"), "gpuburn: run id 'x'"),
+    ],
+)
+def test_the_command_refuses_in_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], says: str
+) -> None:
+    status, out, error = called(capsys, *arguments)
+    assert (status, out) == (3, "")
+    assert error.startswith(says)
+    assert len(error.splitlines()) == 1
