@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from gpuburn import plan as plans
 from gpuburn.baseline import SCHEMA, Baseline, Entry
 from gpuburn.controller.account import Account, verdict
+from gpuburn.controller.baselines import VERSIONS
 from gpuburn.controller.judged import Judged, Series
 from gpuburn.controller.run import Run
 from gpuburn.finding import Verdict
@@ -19,7 +20,6 @@ from gpuburn.strict import Refused
 
 NORMAL = 1.4826  # of a median absolute deviation, so that it is the standard deviation of normal values
 SAME = ("kind", "sku", "level", "count")  # of the hosts of one baseline
-VERSIONS = ("driver", "torch")
 
 
 def made(run: Run, accounts: list[Account], name: str, hosts: str, now: float) -> tuple[Baseline, dict[str, str]]:
@@ -91,7 +91,7 @@ def _of_step(step: Step, found: dict[tuple[str, str, str], dict[str, Series]]) -
     for (name, about, where), hosts in found.items():
         if name == step.name and where in (points := _points(step, about)):
             one = next(iter(hosts.values()))
-            values = {host: series.values for host, series in hosts.items()}
+            values = {host: list(series.values) for host, series in hosts.items()}
             yield entry(one, points[where], values)
 
 

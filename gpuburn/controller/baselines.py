@@ -13,6 +13,7 @@ from gpuburn.controller.site import Site
 from gpuburn.strict import Refused, known
 
 EVENT = "baseline"
+VERSIONS = ("driver", "torch")  # of the software that numbers depend on
 
 
 def load(folder: Path, name: str) -> Baseline:

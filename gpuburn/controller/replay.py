@@ -16,9 +16,11 @@ from gpuburn.controller import account, baselines, judged as judgements
 from gpuburn.controller.account import Account
 from gpuburn.controller.collect import Collected, take_in
 from gpuburn.controller.judged import Judged
+from gpuburn.controller.reach import Read
 from gpuburn.controller.run import Run
 from gpuburn.controller.trend import trends
 from gpuburn.finding import Finding, Verdict
+from gpuburn.journal import Entry
 from gpuburn.replan import Instead, replanned
 from gpuburn.strict import Refused
 from gpuburn.verdict import judge, verdicts
@@ -97,8 +99,9 @@ def moment(run: Run) -> float:
 def replay(run: Run, other: Instead) -> Replay:
     """Every expected host, judged again from what it sent."""
     at, twice = moment(run), {one.host: _twice(run, one.host, other) for one in run.expected()}
-    accounts = account.settle(run, account.ways(run, at, lambda _, host, __: _of(twice[host], True)), other.policy)[0]
-    before = account.settle(run, account.ways(run, at, lambda _, host, __: _of(twice[host], False)))[0]
+    ways, earlier = (account.ways(run, at, _reader(twice, now)) for now in (True, False))
+    accounts, _ = account.settle(run, ways, other.policy, now=at)
+    before, _ = account.settle(run, earlier, now=at)
     was = {one.expected.host: one for one in before}
     changes = {
         one.expected.host: [*twice[one.expected.host].changes, *changed(was[one.expected.host].fleet, one.fleet)]
@@ -107,10 +110,15 @@ def replay(run: Run, other: Instead) -> Replay:
     return Replay(run, at, accounts, was, changes)
 
 
-def _of(one: Twice, now: bool) -> Judged | None:
-    if one.unreadable:
-        raise Refused(one.unreadable)
-    return one.now if now else one.before
+def _reader(twice: dict[str, Twice], now: bool) -> Read:
+    """What gives the judged evidence of a host, under the limits that are asked for or the run's own."""
+
+    def read(run: Run, host: str, entries: list[Entry]) -> Judged | None:
+        if twice[host].unreadable:
+            raise Refused(twice[host].unreadable)
+        return twice[host].now if now else twice[host].before
+
+    return read
 
 
 def _twice(run: Run, host: str, other: Instead) -> Twice:
