@@ -5,6 +5,7 @@ Stops at telling: nothing here judges, and what is not known is empty or null, n
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from gpuburn import strict
@@ -44,6 +45,16 @@ def limits(accounts: list[Account]) -> dict[str, Any]:
         if account.plan and (name := key(account)) not in found:
             found[name] = strict.plain(account.plan.limits)
     return found
+
+
+def criteria(accounts: list[Account]) -> list[tuple[str, int]]:
+    """(digest, hosts): the distinct criteria that the hosts were judged by, most hosts first; "" for no plan."""
+    return Counter(account.judged.criteria if account.judged else sent(account) for account in accounts).most_common()
+
+
+def sent(account: Account) -> str:
+    """The digest of the criteria that were sent to the host; empty without a plan."""
+    return account.plan.criteria if account.plan else ""
 
 
 def key(account: Account) -> str:

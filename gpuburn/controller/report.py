@@ -70,6 +70,7 @@ def write(run: Run, accounts: list[Account], now: float, said: Sequence[Statemen
         counts=counts,
         journal=states,
         untested=not_tested(accounts),
+        criteria=particulars.criteria(accounts),
         said=said,
         waivers=waivers,
         trouble=trouble,
@@ -150,6 +151,7 @@ def document(run: Run, accounts: list[Account], now: float, said: Sequence[State
         "waivers": lineage.waivers(run, accounts),
         "fleet": strict.plain(list(said)),
         "limits": particulars.limits(accounts),
+        "criteria": {digest: hosts for digest, hosts in particulars.criteria(accounts) if digest},
         "hosts": [
             {
                 **strict.plain(a.expected),

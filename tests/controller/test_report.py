@@ -234,3 +234,29 @@ def test_marks_of_our_own_are_markup_and_not_shown_as_text(tmp_path: Path, rehea
     for page in (run.folder / "index.html", run.host(rehearsal.host) / "index.html"):
         text = page.read_text()
         assert "&lt;span" not in text and '<span class="v ' in text
+
+
+def test_the_criteria_are_named_on_every_page_and_counted_on_the_index(tmp_path: Path, rehearsal: Plan) -> None:
+    plans = [
+        dataclasses.replace(rehearsal, host="node1"),
+        dataclasses.replace(rehearsal, host="node2"),
+        dataclasses.replace(rehearsal, host="node3", criteria="3" * 64),
+    ]
+    run = runs.home(tmp_path / "reports", *plans[:2])
+    runs.write(tmp_path / "node1", plans[0])
+    runs.bring(run, "node1", tmp_path / "node1")
+    written(run)
+    assert "All 2 host(s) by the same criteria" in " ".join(index_of(run).text.split())
+    for path in pages(run):
+        assert rehearsal.criteria in Page(path).text
+    assert json.loads((run.folder / "report.json").read_bytes())["criteria"] == {rehearsal.criteria: 2}
+    assert json.loads((tmp_path / "node1" / "result.json").read_bytes())["criteria"] == rehearsal.criteria
+
+    run = runs.home(tmp_path / "other", *plans)
+    run.expect([Expected("node4", "rehearsal", "smoke", "bare_metal", ["training"])])
+    written(run)
+    text = " ".join(index_of(run).text.split())
+    assert "Not all hosts were judged by the same criteria" in text
+    assert f"{rehearsal.criteria}2 {'3' * 64}1 no plan reached them1" in text
+    document = json.loads((run.folder / "report.json").read_bytes())
+    assert document["criteria"] == {rehearsal.criteria: 2, "3" * 64: 1}
