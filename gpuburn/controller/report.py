@@ -43,11 +43,7 @@ def write(run: Run, accounts: list[Account], now: float, said: Sequence[Statemen
 
     said: what the comparison of the hosts tells of the fleet.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True, finalize=shown,
-    )  # fmt: skip
-    environment.filters["utc"] = utc
+    environment = pages()
     shared = {"run": run.id, "version": __version__, "issued": now, "verdicts": Verdict}
     for account in accounts:
         folder = run.host(account.expected.host)
@@ -81,6 +77,16 @@ def write(run: Run, accounts: list[Account], now: float, said: Sequence[Statemen
     (run.folder / "report.json").write_bytes(strict.encode(document(run, accounts, now, said)))
     (run.folder / "findings.csv").write_text(table(accounts), encoding="utf-8", newline="")
     return run.folder / "index.html"
+
+
+def pages() -> jinja2.Environment:
+    """What fills the templates: everything is escaped, and what a template needs and does not get is an error."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True, finalize=shown,
+    )  # fmt: skip
+    environment.filters["utc"] = utc
+    return environment
 
 
 def shown(value: Any) -> Any:

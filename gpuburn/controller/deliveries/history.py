@@ -49,7 +49,7 @@ def runs(reports: Path, deliveries: Iterable[str], before: str = "~") -> Iterato
         if RUN.fullmatch(folder.name) and folder.name < before and file.is_file():
             data = file.read_bytes()
             if any(one in data for one in wanted):
-                yield Run.of(reports, folder.name)
+                yield Run(folder.name, folder)
 
 
 def load(run: Run, now: float, judge: Judge) -> Told:
@@ -127,14 +127,21 @@ def attach(run: Run, accounts: list[Account], now: float, judge: Judge) -> list[
     if not own:
         return []
     earlier: dict[str, list[Attempt]] = {}
+    unreadable: list[str] = []
     for one in runs(run.folder.parent, {delivery for delivery, _ in own.values()}, run.id):
-        for host, (delivery, attempt) in load(one, now, judge).by_host.items():
+        try:
+            told = load(one, now, judge)
+        except (Refused, OSError) as error:
+            unreadable.append(f"run {one.id} of the same delivery cannot be read, and may say more of it: {error}")
+            continue
+        for host, (delivery, attempt) in told.by_host.items():
             if host in own and own[host][0] == delivery:
                 earlier.setdefault(host, []).append(attempt)
     laxer, pending = Laxer(), []
     for account in accounts:
         if account.expected.host in own:
             mine = own[account.expected.host][1]
+            account.way.trouble.extend(unreadable)
             account.history = stand([*earlier.get(account.expected.host, []), mine], laxer=laxer)
             if account.history.unexplained and mine.outcome == "pass":
                 pending.append(account)

@@ -1,0 +1,188 @@
+"""Partial acceptance: who is accepted now, with every serial, as a numbered file that is never written again.
+
+Each names the digest of the one before, and lists only what is new. What a later run says changes none of them: it is
+told beside them, and an addendum lists what became acceptable since.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from gpuburn import strict
+from gpuburn.attempt import Leave
+from gpuburn.controller.deliveries.overview import Delivery, check
+from gpuburn.decision import Condition
+from gpuburn.journal import GENESIS
+from gpuburn.policy import Decision
+from gpuburn.standing import Standing
+from gpuburn.strict import Refused
+
+SCHEMA: Literal["gpuburn/acceptance/1"] = "gpuburn/acceptance/1"
+FOLDER = "deliveries"
+FILE = re.compile(r"acceptance-(\d{3,})\.json")
+LIMIT = 512 * strict.MEBIBYTE
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """One host with the serials of all its parts, {"subject kind": value}, and the attempt that decided."""
+
+    host: str
+    run: str
+    attempt: int
+    level: str
+    profiles: tuple[str, ...]
+    criteria: str
+    because: str
+    parts: dict[str, str]
+    conditions: list[Condition] = field(default_factory=list)
+    waivers: tuple[Leave, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """previous: SHA-256 of the acceptance before; of nothing for the first. held: {host: why it is not accepted}."""
+
+    schema: Literal["gpuburn/acceptance/1"]
+    delivery: str
+    number: int
+    previous: str
+    at: float
+    by: str
+    reason: str
+    accepted: list[Accepted]
+    conditional: list[Accepted]
+    held: dict[str, str]
+
+    @property
+    def name(self) -> str:
+        return f"acceptance-{self.number:03}"
+
+    @property
+    def parts(self) -> int:
+        return sum(len(one.parts) for one in (*self.accepted, *self.conditional))
+
+
+def folder(reports: Path, delivery: str) -> Path:
+    return reports / FOLDER / check(delivery)
+
+
+def read(reports: Path, delivery: str) -> list[Acceptance]:
+    """Every acceptance so far. Raises Refused with the first that is missing or changed."""
+    place = folder(reports, delivery)
+    names = [one for one in place.iterdir() if FILE.fullmatch(one.name)] if place.is_dir() else []
+    files = sorted(names, key=lambda one: int(one.stem.rpartition("-")[2]))
+    found: list[Acceptance] = []
+    previous = GENESIS
+    for number, file in enumerate(files, 1):
+        data = strict.load_file(file, LIMIT)
+        one = strict.build(Acceptance, strict.loads(data, str(file), LIMIT), str(file))
+        if (one.number, one.previous, one.delivery) != (number, previous, delivery) or file.name != f"{one.name}.json":
+            raise Refused(f"{file}: an acceptance before it is missing or changed")
+        previous = strict.digest(data)
+        found.append(one)
+    return found
+
+
+def accept(reports: Path, delivery: Delivery, by: str, reason: str, now: float) -> tuple[Acceptance, Path]:
+    """Write down who is accepted now. Refused where nothing is new, or a run of the delivery cannot be read."""
+    if not by.strip() or len(by) > 400 or not by.isprintable():
+        raise Refused("--by: wanted is the name of the person who accepts, on one line")
+    if delivery.unreadable:
+        raise Refused(f"delivery {delivery.id}: {delivery.unreadable[0]}; nothing is accepted")
+    place = folder(reports, delivery.id)
+    place.mkdir(parents=True, exist_ok=True)
+    with _locked(place):
+        before = read(reports, delivery.id)
+        made = _made(delivery, before, by, reason, now, _digest(place, before))
+        if not made.accepted and not made.conditional:
+            raise Refused(f"delivery {delivery.id}: no host is newly acceptable; nothing is written")
+        path = place / f"{made.name}.json"
+        beside = place / f".{made.name}.tmp"
+        with beside.open("wb") as file:
+            file.write(strict.encode(made))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    return made, path
+
+
+def listed(before: list[Acceptance]) -> dict[str, str]:
+    """{host: the last acceptance that lists it}."""
+    return {one.host: made.name for made in before for one in (*made.accepted, *made.conditional)}
+
+
+def withdrawn(delivery: Delivery, before: list[Acceptance]) -> dict[str, str]:
+    """Hosts that an acceptance lists and that do not stand as they did: what is said now, or which part changed."""
+    last = {one.host: (made.name, one) for made in before for one in (*made.accepted, *made.conditional)}
+    found: dict[str, str] = {}
+    for standing in delivery.hosts:
+        if standing.host in last:
+            name, one = last[standing.host]
+            if not standing.good:
+                found[standing.host] = f"{name} lists it; it is {standing.decision} now: {standing.reason}"
+            elif standing.deciding and standing.deciding.parts != one.parts:
+                found[standing.host] = f"{name} lists it with other parts than it has now"
+    return found
+
+
+def _made(delivery: Delivery, before: list[Acceptance], by: str, reason: str, now: float, previous: str) -> Acceptance:
+    done = {(one.host, tuple(sorted(one.parts.items()))) for made in before for one in made.accepted}
+    waiting = {(one.host, tuple(sorted(one.parts.items()))) for made in before for one in made.conditional}
+    accepted, conditional, held = [], [], {}
+    for standing in delivery.hosts:
+        why = _held(delivery, standing)
+        if why:
+            held[standing.host] = why
+            continue
+        one = _accepted(standing)
+        key = (one.host, tuple(sorted(one.parts.items())))
+        if standing.decision is Decision.ACCEPTED and key not in done:
+            accepted.append(one)
+        elif standing.decision is Decision.CONDITIONAL and key not in done | waiting:
+            conditional.append(one)
+    return Acceptance(SCHEMA, delivery.id, len(before) + 1, previous, now, by, reason, accepted, conditional, held)
+
+
+def _held(delivery: Delivery, standing: Standing) -> str:
+    """Why a host is not accepted now; "" if it is."""
+    if not standing.good or standing.deciding is None:
+        return f"{standing.decision}: {standing.reason}"
+    if not standing.deciding.parts:
+        return "it says no serial number of any part, so that nothing can be named that is accepted"
+    if standing.host in delivery.doubled:
+        return delivery.doubled[standing.host]
+    against = [one for one in delivery.people.get(standing.host, []) if not one.decision.good]
+    return f"{against[-1].by} decided {against[-1].decision}: {against[-1].reason}" if against else ""
+
+
+def _accepted(standing: Standing) -> Accepted:
+    one = standing.deciding
+    assert one is not None
+    because = "; ".join(dict.fromkeys(decided.because for decided in standing.by_profile.values()))
+    return Accepted(
+        standing.host, one.run, standing.decides, one.level, tuple(standing.by_profile), one.digest, because, one.parts,
+        standing.conditions, standing.leaves,
+    )  # fmt: skip
+
+
+def _digest(place: Path, before: list[Acceptance]) -> str:
+    return strict.digest((place / f"{before[-1].name}.json").read_bytes()) if before else GENESIS
+
+
+@contextmanager
+def _locked(place: Path) -> Iterator[None]:
+    """One writer at a time."""
+    handle = os.open(place, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,169 @@
+"""How a delivery stands: every host over all its runs, yield and first-pass yield, and what is still open."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gpuburn import strict
+from gpuburn.attempt import Attempt, Laxer
+from gpuburn.controller import account, lineage
+from gpuburn.controller.deliveries import history
+from gpuburn.controller.people import Personal
+from gpuburn.controller.run import NAME, PLAIN, RUN, Run
+from gpuburn.policy import Decision
+from gpuburn.standing import Standing, stand
+from gpuburn.strict import Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Something that is still open: of whom, what, who owes it and until when ("" where nobody is named)."""
+
+    host: str
+    what: str
+    owner: str = ""
+    due: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """hosts: worst first. people: decisions of people about the attempt that decides. unreadable: runs and why."""
+
+    id: str
+    runs: list[str]
+    hosts: list[Standing]
+    people: dict[str, list[Personal]] = field(default_factory=dict)
+    doubled: dict[str, str] = field(default_factory=dict)
+    unreadable: list[str] = field(default_factory=list)
+
+    @property
+    def good(self) -> int:
+        return sum(one.good for one in self.hosts)
+
+    @property
+    def first_pass(self) -> int:
+        return sum(one.first_pass for one in self.hosts)
+
+    @property
+    def attempts(self) -> int:
+        return sum(len(one.lines) for one in self.hosts)
+
+    def decisions(self) -> dict[str, int]:
+        counts = {str(one): sum(host.decision is one for host in self.hosts) for one in Decision}
+        return {name: count for name, count in counts.items() if count}
+
+
+def check(delivery: str) -> str:
+    """A delivery's id becomes a folder's name."""
+    if not NAME.fullmatch(delivery):
+        raise Refused(f"delivery {delivery!r}: {PLAIN}")
+    return delivery
+
+
+def of(reports: Path, delivery: str, now: float) -> Delivery:
+    """The delivery over all runs in this folder. Raises Refused where no run names it."""
+    told, unreadable = _told(reports, check(delivery), now)
+    by_host: dict[str, list[Attempt]] = {}
+    for one in told:
+        for host, (named, attempt) in one.by_host.items():
+            if named == delivery:
+                by_host.setdefault(host, []).append(attempt)
+    if not by_host and not unreadable:
+        raise Refused(f"delivery {delivery!r}: no run in {reports} names it; `gpuburn delivery list` shows all")
+    laxer, today = Laxer(), day(now)
+    order = list(Decision)
+    hosts = [stand(attempts, today, laxer) for attempts in by_host.values()]
+    hosts.sort(key=lambda one: (-order.index(one.decision), one.host))
+    by_run = {one.run.id: one.people for one in told}
+    said = {one.host: by_run[one.deciding.run].get(one.host, []) for one in hosts if one.deciding}
+    runs = sorted({attempt.run for attempts in by_host.values() for attempt in attempts})
+    return Delivery(
+        delivery, runs, hosts, {host: mine for host, mine in said.items() if mine}, _doubled(by_host), unreadable
+    )
+
+
+def day(at: float) -> str:
+    return datetime.datetime.fromtimestamp(at, datetime.timezone.utc).strftime("%Y-%m-%d")
+
+
+def _told(reports: Path, delivery: str, now: float) -> tuple[list[history.Told], list[str]]:
+    """What every run says; a run that cannot be read is told, never left out in silence."""
+    told, unreadable = [], []
+    for run in history.runs(reports, [delivery]):
+        try:
+            told.append(history.load(run, now, account.alone))
+        except (Refused, OSError) as error:
+            unreadable.append(f"run {run.id} cannot be read: {error}")
+    return told, unreadable
+
+
+def _doubled(by_host: dict[str, list[Attempt]]) -> dict[str, str]:
+    """Hosts that share a part with another name: a machine under two names, or a part that wandered."""
+    seen: dict[tuple[str, str], dict[str, str]] = {}
+    for host, attempts in by_host.items():
+        for attempt in attempts:
+            for name, value in attempt.parts.items():
+                subject, _, kind = name.rpartition(" ")
+                if kind != "chassis":  # several hosts may share one
+                    seen.setdefault((kind, value), {})[host] = subject
+    found: dict[str, str] = {}
+    for (kind, value), hosts in seen.items():
+        for host, subject in hosts.items() if len(hosts) > 1 else ():
+            others = ", ".join(sorted(set(hosts) - {host}))
+            found.setdefault(host, f"{subject} {kind} {value} was also seen in {others}")
+    return found
+
+
+def items(delivery: Delivery) -> list[Item]:
+    """Everything that keeps the delivery from being done with, the worst hosts first."""
+    found = [Item("", one) for one in delivery.unreadable]
+    for one in delivery.hosts:
+        if not one.good:
+            found.append(Item(one.host, f"{one.decision}: {one.reason}"))
+        found += [Item(one.host, c.condition, c.owner, c.due) for c in one.conditions]
+        for number in one.unexplained:
+            reason = one.lines[number - 1].attempt.reason
+            found.append(Item(one.host, f"attempt {number} failed ({reason}): no cause is recorded"))
+        found += [Item(one.host, f"waiver {leave.id} of {leave.about} is in use", leave.person, leave.expires)
+                  for leave in one.leaves]  # fmt: skip
+        if one.host in delivery.doubled:
+            found.append(Item(one.host, delivery.doubled[one.host]))
+        found += [Item(one.host, f"{said.by} decided {said.decision}: {said.reason}", said.by)
+                  for said in delivery.people.get(one.host, []) if said.decision is not one.decision]  # fmt: skip
+    return found
+
+
+def document(delivery: Delivery, accepted: dict[str, str]) -> dict[str, Any]:
+    """The delivery for machines. accepted: {host: the acceptance that lists it}."""
+    return {
+        "schema": "gpuburn/delivery/1", "delivery": delivery.id, "runs": delivery.runs,
+        "hosts": [
+            {"host": one.host, "decision": str(one.decision), "reason": one.reason, "decides": one.decides,
+             "unexplained": list(one.unexplained), "first_pass": one.first_pass,
+             "accepted_in": accepted.get(one.host, ""), "conditions": strict.plain(one.conditions),
+             "waivers": strict.plain(one.leaves), "attempts": lineage.attempts(one),
+             "person_decisions": strict.plain(delivery.people.get(one.host, []))}
+            for one in delivery.hosts
+        ],
+        "decisions": delivery.decisions(), "hosts_total": len(delivery.hosts), "good": delivery.good,
+        "first_pass": delivery.first_pass, "attempts": delivery.attempts,
+        "open": [strict.plain(one) for one in items(delivery)],
+    }  # fmt: skip
+
+
+def listed(reports: Path) -> dict[str, tuple[int, int]]:
+    """{delivery: (runs, hosts)} of everything in this folder."""
+    found: dict[str, tuple[int, set[str]]] = {}
+    for folder in sorted(reports.iterdir()) if reports.is_dir() else []:
+        if RUN.fullmatch(folder.name) and (folder / "expected.json").is_file():
+            mine: dict[str, set[str]] = {}
+            for one in Run.of(reports, folder.name).expected():
+                if one.delivery:
+                    mine.setdefault(one.delivery, set()).add(one.host)
+            for name, hosts in mine.items():
+                count, all_hosts = found.get(name, (0, set()))
+                found[name] = (count + 1, all_hosts | hosts)
+    return {name: (count, len(hosts)) for name, (count, hosts) in sorted(found.items())}
