@@ -30,7 +30,7 @@ class Rule:
     """
 
     delta: float = 0.02
-    alpha: float = 0.018
+    alpha: float = 0.0165
     fewest: int = 6
     floor: float = spread.FLOOR
     readings: int = 10

@@ -35,8 +35,9 @@ def between(shares: Array, floor: float = FLOOR) -> Array:
     mad = np.maximum(np.median(np.abs(centred), axis=1), floor / MAD)
     squares = centred * centred
     near = np.maximum(1 - squares / (REACH * mad[:, None]) ** 2, 0)
-    above = np.einsum("ij,ij->i", squares, near**4)
-    below = np.abs(np.where(near > 0, near * (5 * near - 4), 0).sum(axis=1))
+    fourth = (near * near) ** 2
+    above = np.einsum("ij,ij->i", squares, fourth)
+    below = np.abs(np.einsum("ij,ij->i", near, 5 * near - 4))
     return np.asarray(np.maximum(np.sqrt(shares.shape[1] * above) / below, floor))
 
 
@@ -51,15 +52,17 @@ def rest(worse: Array) -> Array:
 
 
 def within(cv: Array, count: Array, floor: float = FLOOR) -> Array:
-    """How far the readings of one device lie from each other: the median over devices, never below the floor.
+    """How far the readings of one device lie from each other: root mean square over devices, never below the floor.
 
-    cv, count: (groups, devices). One jittery device must not hide the others, hence the median; its bias for few
-    readings is taken out (Wilson & Hilferty 1931). NaN where fewer than half of the devices know theirs, and below
-    half of the floor, where readings are copies of each other and tell nothing about devices.
+    cv, count: (groups, devices). Devices with more than twice the median are left out: a jittery one must not hide the
+    others. NaN where fewer than half of the devices know theirs, and below half of the floor, where readings are copies
+    of each other and tell nothing about devices.
     """
     known = np.isfinite(cv) & (count > 1)
-    unbiased = np.where(known, cv / (1 - 2 / (9 * np.where(known, count - 1, 1))) ** 1.5, np.nan)
     enough = 2 * known.sum(axis=1) >= cv.shape[1]
-    unbiased[~enough] = 0
-    middle = np.median(unbiased, axis=1) if known.all() else np.nanmedian(unbiased, axis=1)
-    return np.where(enough & (middle >= floor / 2), np.maximum(middle, floor), np.nan)
+    some = np.where(known, cv, np.nan)
+    some[~enough] = 0
+    middle = np.median(some, axis=1) if known.all() else np.nanmedian(some, axis=1)
+    near = np.where(some <= 2 * middle[:, None], some, 0)
+    mean = np.sqrt(np.einsum("ij,ij->i", near, near) / np.maximum((some <= 2 * middle[:, None]).sum(axis=1), 1))
+    return np.where(enough & (mean >= floor / 2), np.maximum(mean, floor), np.nan)
