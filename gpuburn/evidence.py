@@ -53,10 +53,10 @@ def declared(taken: Iterable[Taken], probes: Iterable[Probe], subjects: Iterable
     entries = list(taken)
     for one in entries:
         if one.subject not in allowed:
-            raise Refused(f"evidence about {one.subject!r}, which the plan does not have")
+            raise Refused(f"evidence about {strict.short(one.subject)}, which the plan does not have")
         name = one.metric if isinstance(one, Reading) else one.name if isinstance(one, Fact) else ""
         if name and name not in names:
-            raise Refused(f"evidence of {name!r}, which no probe of this step declares")
+            raise Refused(f"evidence of {strict.short(name)}, which no probe of this step declares")
     return entries
 
 

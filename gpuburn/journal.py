@@ -31,6 +31,8 @@ class Entry:
 
 def append(book: Path, at: float, event: str, host: str = "", details: dict[str, str] | None = None) -> Entry:
     """Add one line under a lock, flushed to the disk before this returns."""
+    if book.exists() and (not book.is_file() or book.stat().st_size > LIMIT):
+        raise Refused(f"{book}: not a regular file of at most {LIMIT} bytes; a journal that is read is no longer")
     with book.open("a+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)

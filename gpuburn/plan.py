@@ -241,5 +241,5 @@ def decode(data: bytes, where: str = "plan.json") -> Plan:
     document = strict.loads(data, where)
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         found = document.get("schema") if isinstance(document, dict) else document
-        raise Refused(f"{where}: schema {found!r}, this version reads {SCHEMA!r}")
+        raise Refused(f"{where}: schema {strict.short(found)}, this version reads {SCHEMA!r}")
     return check(strict.build(Plan, document, where), where)

@@ -15,7 +15,7 @@ from gpuburn.plan import Device, Environment, Kind, LeftOut, Level
 from gpuburn.strict import Refused
 
 SCHEMA: Literal["gpuburn/result/1"] = "gpuburn/result/1"
-LIMIT = 64 * strict.MEBIBYTE  # bytes of result.json: 8 GPUs and 30 steps need about 1 MiB
+LIMIT = 16 * strict.MEBIBYTE  # bytes of result.json: 8 GPUs and 30 steps need about 1 MiB
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}(/[A-Za-z0-9_][A-Za-z0-9._-]{0,99}){0,8}")
 NOT_EVIDENCE = ("result.json", "state.json", "lock", "pid", "stop", "agent.log", "sealed.tar.gz")
 SCRATCH = "scratch"
@@ -54,7 +54,7 @@ def decode(data: bytes, where: str = "result.json") -> Result:
     document = strict.loads(data, where, LIMIT)
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         found = document.get("schema") if isinstance(document, dict) else document
-        raise Refused(f"{where}: schema {found!r}, this version reads {SCHEMA!r}")
+        raise Refused(f"{where}: schema {strict.short(found)}, this version reads {SCHEMA!r}")
     return strict.build(Result, document, where)
 
 
@@ -70,5 +70,5 @@ def evidence(folder: Path) -> dict[str, str]:
         if path.is_file():
             if not NAME.fullmatch(name):
                 raise Refused(f"{name!r}: a name of evidence is letters, digits and ._-")
-            found[name] = strict.digest(path.read_bytes())
+            found[name] = strict.digest_file(path)
     return found

@@ -32,7 +32,7 @@ def outcomes(folder: Path, plan: Plan) -> list[Outcome]:
             where = f"steps/{step.name}/outcome.json"
             one = strict.build(Outcome, strict.loads(strict.load_file(path), where), where)
             if one.step != step.name:
-                raise Refused(f"{where}: is about step {one.step!r}")
+                raise Refused(f"{where}: is about step {strict.short(one.step)}")
             found.append(one)
     return found
 

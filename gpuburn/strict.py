@@ -12,9 +12,12 @@ import functools
 import hashlib
 import json
 import math
+import os
+import reprlib
 import types
 import typing
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,6 +27,7 @@ T = TypeVar("T")
 DEPTH = 32  # no document of ours nests deeper than 9; json.loads itself gives up only near 1,000
 INTEGER = 2**53  # beyond it, readers that use doubles see another number
 MEBIBYTE = 2**20
+PIECE = MEBIBYTE  # bytes that are in memory at once, of a file that is only hashed
 
 
 class Refused(ValueError):
@@ -35,13 +39,29 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def digest_file(path: Path) -> str:
+    """The SHA-256 of a file, however long: read piece by piece."""
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(PIECE):
+            found.update(piece)
+    return found.hexdigest()
+
+
+def short(value: Any) -> str:
+    """A value as a message names it: one line, and bounded, however long or deep the value is."""
+    return _SHORT.repr(value)
+
+
 def loads(data: bytes, where: str, limit: int = 4 * MEBIBYTE) -> Any:
     """Parse JSON from someone who is not trusted. Raises Refused, and nothing else, on any malformed input."""
     if len(data) > limit:
         raise Refused(f"{where}: {len(data)} bytes, at most {limit} are read")
     try:
         document = json.loads(data.decode("utf-8"), object_pairs_hook=_once, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise Refused(f"{where}: nested deeper than {DEPTH}") from None
+    except ValueError as error:
         raise Refused(f"{where}: not strict JSON: {error}") from None
     _walk(document, where, 0)
     return document
@@ -52,17 +72,24 @@ def load_file(path: Path, limit: int = 4 * MEBIBYTE) -> bytes:
     if path.is_symlink() or not path.is_file():
         raise Refused(f"{path}: not a regular file")
     with path.open("rb") as file:
-        data = file.read(limit + 1)
-    if len(data) > limit:
+        long = os.fstat(file.fileno()).st_size > limit  # then nothing is read
+        data = b"" if long else file.read(limit + 1)
+    if long or len(data) > limit:
         raise Refused(f"{path}: longer than {limit} bytes")
     return data
 
 
 def load_yaml(path: Path) -> Any:
-    """Parse one of our own or a site's YAML files; a key written twice is refused."""
+    """Parse one of our own or a site's YAML files; a key written twice is refused. Raises OSError where there is none.
+
+    A link is followed: whoever keeps a site's files may arrange them so.
+    """
+    data = load_file(Path(os.path.realpath(path, strict=True)))
     try:
-        return yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeys)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        return yaml.load(data.decode("utf-8"), Loader=_UniqueKeys)
+    except RecursionError:
+        raise Refused(f"{path}: not YAML: nested too deep") from None
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: an integer, a date or bytes that cannot be
         raise Refused(f"{path}: not YAML: {' '.join(str(error).split())}") from None
 
 
@@ -104,7 +131,12 @@ def known(name: str, names: typing.Iterable[str], where: str) -> None:
             name, names, 1
         )
         wish = f"did you mean {' or '.join(map(repr, near[:3]))}?" if near else f"known: {', '.join(names)}"
-        raise Refused(f"{where}: unknown {name!r}; {wish}")
+        raise Refused(f"{where}: unknown {short(name)}; {wish}")
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxlevel, _SHORT.maxdict, _SHORT.maxlist, _SHORT.maxtuple = 2, 4, 6, 6
+_SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = 80
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -140,7 +172,8 @@ def _walk(value: Any, where: str, depth: int) -> None:
 class _UniqueKeys(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        doubled = [key for key in keys if keys.count(key) > 1]
+        counted = Counter(key for key in keys if isinstance(key, Hashable))
+        doubled = [key for key, count in counted.items() if count > 1]
         if doubled:
             raise yaml.constructor.ConstructorError(None, None, f"{doubled[0]!r} written twice", node.start_mark)
         return super().construct_mapping(node, deep)
@@ -214,10 +247,10 @@ def _union(kinds: tuple[Any, ...], data: Any, where: str) -> Any:
 
 def _one_of(data: Any, choices: tuple[Any, ...], where: str) -> Any:
     if data not in choices:
-        raise Refused(f"{where}: {data!r} is not one of {', '.join(map(str, choices))}")
+        raise Refused(f"{where}: {short(data)} is not one of {', '.join(map(str, choices))}")
     return data
 
 
 def _expect(kind: type, data: Any, where: str) -> None:
     if type(data) is not kind:
-        raise Refused(f"{where}: {data!r} is a {type(data).__name__}, wanted is a {kind.__name__}")
+        raise Refused(f"{where}: {short(data)} is a {type(data).__name__}, wanted is a {kind.__name__}")

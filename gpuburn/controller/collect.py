@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpuburn import plan as plans, result as results, run_folder, strict
 from gpuburn.controller.run import Run
-from gpuburn.controller.unseal import PACKED, unseal
+from gpuburn.controller.unseal import check, unseal
 from gpuburn.finding import Finding, Verdict, finding
 from gpuburn.identity import HostRecord
 from gpuburn.outcome import Outcome, Status
@@ -18,6 +18,8 @@ from gpuburn.plan import Plan
 from gpuburn.result import Result
 from gpuburn.strict import Refused
 from gpuburn.verdict import judge, verdicts
+
+LONGEST = 500  # characters of a refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +107,17 @@ def unfinished(folder: Path, plan: Plan) -> Collected:
 def _unsealed(archive: Path, folder: Path) -> None:
     """Unpack what came, once: another archive replaces what an earlier one held."""
     mark = folder.with_name("sealed.sha256")
-    came = strict.digest(archive.read_bytes()) if archive.stat().st_size <= PACKED else ""
-    if folder.exists() and came and mark.exists() and mark.read_text() == came:
+    check(archive)
+    came = strict.digest_file(archive)
+    if folder.exists() and mark.exists() and mark.read_text() == came:
         return
     unseal(archive, folder)
     mark.write_text(came)
+
+
+def said(error: Exception) -> str:
+    """An error about what a host sent, which may hold its words: one line, bounded."""
+    return " ".join(str(error).split())[:LONGEST]
 
 
 def take_in(run: Run, host: str, scratch: Path | None = None) -> Collected | None:
@@ -127,4 +135,4 @@ def take_in(run: Run, host: str, scratch: Path | None = None) -> Collected | Non
             return unfinished(folder, plan)
         return collect(folder, run.host(host) / "plan.json")
     except (Refused, OSError) as error:
-        return Collected(plan, [], [], {}, None, [str(error)])
+        return Collected(plan, [], [], {}, None, [said(error)])

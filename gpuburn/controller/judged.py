@@ -105,6 +105,7 @@ class Judged:
     """findings: those that are no plain pass (fail, incomplete, marginal). cohort: whom the host is compared with.
 
     met: the profiles for which some demand was met: without one, nothing passes. checks: findings per verdict.
+    inputs: SHA-256 of the plan and the sealed file that it was made from; with others it says nothing.
     """
 
     schema: Literal["gpuburn/judged/1"]
@@ -127,6 +128,7 @@ class Judged:
     deadline: float = 0.0
     demanded: dict[str, Any] = field(default_factory=dict)
     checks: dict[str, int] = field(default_factory=dict)
+    inputs: dict[str, str] = field(default_factory=dict)
 
 
 def judged(collected: Collected, trends: Iterable[Trend] = ()) -> Judged:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from gpuburn import strict
 from gpuburn.controller import judged as judgements, people
-from gpuburn.controller.collect import take_in
+from gpuburn.controller.collect import said, take_in
 from gpuburn.controller.judged import Judged
 from gpuburn.controller.run import Expected, Run
 from gpuburn.controller.trend import trends
@@ -42,8 +43,8 @@ def way(run: Run, expected: Expected, entries: list[Entry], now: float, read: Re
         deadline = _deadline(run, expected, one)
         if deadline is None and came:
             raise Refused("plan.json is missing, and the result that came home answers to it")
-    except Refused as error:
-        entries = [*entries, Entry(0, now, "plan.unreadable", "", expected.host, {"why": str(error)})]
+    except (Refused, OSError) as error:
+        entries = [*entries, Entry(0, now, "plan.unreadable", "", expected.host, {"why": said(error)})]
         one, deadline = None, None
     # A result that came home and has no plan to answer to proves nothing.
     reached: Reached = "refused" if deadline is None and came else _reached(entries, one, deadline, now)
@@ -56,12 +57,33 @@ def judged(run: Run, host: str, entries: list[Entry]) -> Judged | None:
     file = run.host(host) / FILE
     kept = next((e.details.get("judged", "") for e in reversed(entries) if e.event == "collected"), "")
     if kept and file.exists() and run.incoming(host).exists():
-        data = strict.load_file(file, judgements.LIMIT)
+        data = _bytes(file)
         if strict.digest(data) == kept:
             one = judgements.decode(data)
-            if one.version == judgements.VERSION:
+            if one.version == judgements.VERSION and _of_the_same(run, host, one):
                 return one
     return take(run, host)[0]
+
+
+def _bytes(file: Path) -> bytes:
+    """What is kept; b"" where it cannot be read, for then it is made anew."""
+    try:
+        return strict.load_file(file, judgements.LIMIT)
+    except (Refused, OSError):
+        return b""
+
+
+def _of_the_same(run: Run, host: str, one: Judged) -> bool:
+    """Whether plan and sealed file are still those that it was made from."""
+    return all(
+        file.is_file() and not file.is_symlink() and strict.digest_file(file) == one.inputs.get(name, "")
+        for name, file in _inputs(run, host).items()
+        if one.inputs
+    )
+
+
+def _inputs(run: Run, host: str) -> dict[str, Path]:
+    return {"plan": run.host(host) / "plan.json", "sealed": run.incoming(host)}
 
 
 def take(run: Run, host: str) -> tuple[Judged | None, bytes]:
@@ -70,9 +92,22 @@ def take(run: Run, host: str) -> tuple[Judged | None, bytes]:
     if collected is None:
         return None, b""
     one = judgements.judged(collected, trends(run.host(host) / "run", collected))
+    inputs = {name: strict.digest_file(file) for name, file in _inputs(run, host).items() if file.is_file()}
+    one = replace(one, inputs=inputs)
     data = judgements.encode(one)
-    (run.host(host) / FILE).write_bytes(data)
+    _keep(run.host(host) / FILE, data)
     return one, data
+
+
+def _keep(file: Path, data: bytes) -> None:
+    """As a whole, in the place of whatever is there: a link is not followed, a pipe not waited for."""
+    new = file.with_name(f".{file.name}.new")
+    new.unlink(missing_ok=True)
+    new.write_bytes(data)
+    try:
+        new.replace(file)
+    except IsADirectoryError:
+        raise Refused(f"{file}: is a folder; wanted is a file, or nothing") from None
 
 
 def _deadline(run: Run, expected: Expected, one: Judged | None) -> float | None:

@@ -22,6 +22,7 @@ RUN = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{4}")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")  # of a host or a delivery: it becomes a folder's
 PLAIN = "wanted are letters, digits, dots, hyphens and underscores, at most 100"
 HOST = NAME
+HOSTS = 64 * strict.MEBIBYTE  # bytes of expected.json: ten thousand hosts need about 4 MiB
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ class Run:
         path = self.folder / "expected.json"
         if not path.exists():
             raise Refused(f"{path}: no such run; `ls {self.folder.parent}` shows those that there are")
-        hosts = strict.build(list[Expected], strict.loads(strict.load_file(path), str(path)), str(path))
+        hosts = strict.build(list[Expected], strict.loads(strict.load_file(path, HOSTS), str(path), HOSTS), str(path))
         if not hosts:
             raise Refused(f"{path}: no host is expected; wanted is at least one")
         return hosts
@@ -111,7 +112,7 @@ class Run:
 
     def plan(self, name: str) -> Plan | None:
         path = self.host(name) / "plan.json"
-        return plans.decode(path.read_bytes(), str(path)) if path.exists() else None
+        return plans.decode(strict.load_file(path), str(path)) if path.exists() else None
 
     def entries(self) -> list[Entry]:
         return journal.read(self.journal) if self.journal.exists() else []

@@ -19,8 +19,7 @@ FILES = 10_000
 
 def unseal(archive: Path, folder: Path) -> None:
     """Unpack into a new folder, as a whole or not at all. Raises Refused for anything but plain evidence."""
-    if archive.is_symlink() or archive.stat().st_size > PACKED:
-        raise Refused(f"{archive.name}: a sealed file is a regular one of at most {PACKED} bytes")
+    check(archive)
     temporary = folder.with_name(f".{folder.name}.tmp")
     # Mostly there is none; one that cannot be removed makes the next line, or the last of this function, fail.
     shutil.rmtree(temporary, ignore_errors=True)
@@ -34,6 +33,12 @@ def unseal(archive: Path, folder: Path) -> None:
         raise Refused(f"{archive.name}: not a sealed run: {error}") from None
     shutil.rmtree(folder, ignore_errors=True)
     temporary.rename(folder)
+
+
+def check(archive: Path) -> None:
+    """Refuse what is no regular file of bounded size, before a byte of it is read."""
+    if archive.is_symlink() or not archive.is_file() or archive.stat().st_size > PACKED:
+        raise Refused(f"{archive.name}: a sealed file is a regular one of at most {PACKED} bytes")
 
 
 class _Bounded:
