@@ -33,11 +33,14 @@ def serial(host: str, device: str) -> str:
 
 
 def answers(of: Plan, says: str) -> dict[str, list[Any]]:
-    """says: words. fail (gpu1 computes wrong), slow (gpu1 below its limit), swapped (gpu1 is another part)."""
+    """says: words. fail (gpu1 computes wrong), slow (gpu1 is below its limit), mute (nothing is measured of gpu1's
+    speed), swapped (gpu1 is another part)."""
     given = runs.answers(of)
     given["identity"] = [_named(of, one, "swapped" in says) for one in given["identity"]]
     if "fail" in says:
         given["gemm"].append(Reading("wrong", 1.0, subject="gpu1", at=runs.ISSUED))
+    if "mute" in says:
+        given["gemm"] = [one for one in given["gemm"] if not _slow(one)]
     if "slow" in says:
         given["gemm"] = [dataclasses.replace(one, value=500.0) if _slow(one) else one for one in given["gemm"]]
     return given
