@@ -16,7 +16,7 @@ from gpuburn.controller.explain import Group
 from gpuburn.controller.preflight import Host
 from gpuburn.controller.run import Run
 from gpuburn.controller.site import LIMITS, PREFIX
-from gpuburn.plan import Plan
+from gpuburn.plan import Place, Plan
 from gpuburn.policy import Policy
 from gpuburn.strict import Refused, known
 
@@ -57,7 +57,8 @@ def groups(asked: Selection) -> list[Group]:
 def of_inventory(asked: Selection) -> list[Group]:
     source = asked.inventory or preflight.INVENTORY
     found = ansible_inventory.variables(source, asked.pattern)
-    return _grouped([_planned(one) for one in preflight.expect(found, source)])
+    plans: dict[bytes, Plan] = {}
+    return _grouped([_planned(one, plans) for one in preflight.expect(found, source)])
 
 
 def of_order(asked: Selection) -> list[Group]:
@@ -73,7 +74,7 @@ def of_order(asked: Selection) -> list[Group]:
     if asked.kind == "rehearsal":
         variables[f"{PREFIX}become"] = False
     [host] = preflight.expect({"order": variables}, source)
-    one = _planned(host)
+    one = _planned(host, {})
     return _grouped([dataclasses.replace(one, hosts=[], variables={about: [source] for about in one.variables})])
 
 
@@ -111,10 +112,13 @@ def _kept(run: Run, name: str, plan: Plan) -> Group:
     return _group(name, plan, run.policy())
 
 
-def _planned(host: Host) -> Group:
-    """With the plan that a run would make, but for what only a look at the host tells."""
-    plan = planning.make(preflight.request(host, NO_RUN, None), "", 0.0)
-    return _group(host.name, plan, whole_run.policy(host.site.policy), _variables(host))
+def _planned(host: Host, plans: dict[bytes, Plan]) -> Group:
+    """With the plan that a run would make, but for what only a look at the host tells. plans: those made already."""
+    asked = preflight.request(host, NO_RUN, None)
+    key = strict.line(dataclasses.replace(asked, host="", place=Place()))
+    plan = plans[key] = plans[key] if key in plans else planning.make(asked, "", 0.0)
+    named = dataclasses.replace(plan, host=host.name, place=asked.place)
+    return _group(host.name, named, whole_run.policy(host.site.policy), _variables(host))
 
 
 def _group(name: str, plan: Plan, policy: Policy, variables: dict[str, list[str]] | None = None) -> Group:
@@ -134,8 +138,8 @@ def _grouped(alone: list[Group]) -> list[Group]:
     """One group for each distinct criteria, in the order of their first hosts."""
     found: dict[str, Group] = {}
     for one in alone:
-        before = found.get(one.digest)
-        found[one.digest] = one if before is None else _together(before, one)
+        key = one.plan.criteria or one.digest
+        found[key] = _together(found[key], one) if key in found else one
     return list(found.values())
 
 
