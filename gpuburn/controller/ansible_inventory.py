@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from gpuburn.controller.site import PREFIX
@@ -19,22 +20,23 @@ ELSEWHERE = {
     f"{PREFIX}{name}"
     for name in (
         "user", "home", "state_dir", "python", "torch_version", "torch_index", "wheelhouse", "cache_dir", "reports_dir",
-        "wait", "run", "bmc_address",
+        "wait", "run", "bmc_address", "waivers",
     )
 }  # fmt: skip
 
 
-def variables(source: str, pattern: str) -> dict[str, dict[str, Any]]:
-    """{host: its gpuburn_ variables} of every host that matches the pattern; an empty one matches all."""
-    listed = _listed(source, pattern)
+def variables(source: str, pattern: str, extra: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
+    """{host: its gpuburn_ variables} of every host that matches the pattern; an empty one matches all. extra: as -e."""
+    listed = _listed(source, pattern, extra)
     known = listed.get("_meta", {}).get("hostvars", {})
     names = {*known, *(host for group in listed.values() for host in group.get("hosts", []))}
     return {name: _ours(known.get(name, {}), name, source, pattern) for name in sorted(names)}
 
 
-def _listed(source: str, pattern: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "ansible", "inventory", "-i", source, "--list"]
-    done = subprocess.run([*command, *(["-l", pattern] if pattern else [])], capture_output=True, check=False)
+def _listed(source: str, pattern: str, extra: Sequence[str]) -> dict[str, Any]:
+    chosen = [*(["-l", pattern] if pattern else []), *(word for one in extra for word in ("-e", one))]
+    command = [sys.executable, "-m", "ansible", "inventory", "-i", source, "--list", *chosen]
+    done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason was given"]
         raise Refused(f"{source}: Ansible cannot read it: {said[-1]}")

@@ -30,6 +30,7 @@ class Selection:
 
     inventory: str = ""
     pattern: str = ""
+    extra: list[str] = field(default_factory=list)
     sku: str = ""
     count: int = 0
     profiles: list[str] = field(default_factory=list)
@@ -46,7 +47,7 @@ def groups(asked: Selection) -> list[Group]:
     """The groups that are asked for, in the order of their first hosts."""
     order = bool(asked.sku or asked.count or asked.profiles or asked.level or asked.kind or asked.environment)
     order = order or asked.limits is not None
-    forms = [bool(asked.inventory or asked.pattern), order, bool(asked.run)]
+    forms = [bool(asked.inventory or asked.pattern or asked.extra), order, bool(asked.run)]
     if sum(forms) != 1:
         raise Refused(f"{'two ways at once' if sum(forms) else 'nothing'} to choose a plan; {FORMS}")
     if asked.hosts and not asked.run:
@@ -56,7 +57,7 @@ def groups(asked: Selection) -> list[Group]:
 
 def of_inventory(asked: Selection) -> list[Group]:
     source = asked.inventory or preflight.INVENTORY
-    found = ansible_inventory.variables(source, asked.pattern)
+    found = ansible_inventory.variables(source, asked.pattern, asked.extra)
     plans: dict[bytes, Plan] = {}
     return _grouped([_planned(one, plans) for one in preflight.expect(found, source)])
 

@@ -14,6 +14,7 @@ Reports = Annotated[Path, typer.Option("--reports", help="Where runs are kept.")
 Hosts = Annotated[list[str] | None, typer.Option("--host", help="Of a run, only this host; may be given again.")]
 Inventory = Annotated[str, typer.Option("--inventory", "-i", help="An Ansible inventory (inventory/hosts.yml).")]
 Pattern = Annotated[str, typer.Option("--limit", "-l", help="Hosts or groups of the inventory; empty: all.")]
+Extra = Annotated[list[str] | None, typer.Option("--extra-vars", "-e", help="Over the inventory's, as Ansible's -e.")]
 Sku = Annotated[str, typer.Option("--sku", help="Of an order: the GPU model (gpuburn sku list).")]
 Count = Annotated[int, typer.Option("--count", help="Of an order: GPUs per host; of a rehearsal: processes.")]
 Profiles = Annotated[list[str] | None, typer.Option("--profile", help="training or inference; may be given again.")]

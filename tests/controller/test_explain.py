@@ -311,6 +311,11 @@ def test_hosts_of_an_inventory_are_chosen_by_ansibles_patterns(inventory: str) -
     assert demand.source == "gpuburn_limits_b"
 
 
+def test_a_variable_of_the_command_line_stands_over_the_inventorys(inventory: str) -> None:
+    [one] = chosen.groups(Selection(inventory=inventory, pattern="r3", extra=["gpuburn_level=soak"]))
+    assert (one.hosts, one.plan.level) == (["n4"], "soak")
+
+
 @pytest.mark.parametrize(
     ("pattern", "says"),
     [

@@ -20,7 +20,8 @@ def criteria(
         "criteria.html"
     ),
     run: options.Run = "", reports: options.Reports = options.HERE, inventory: options.Inventory = "",
-    pattern: options.Pattern = "", sku: options.Sku = "", count: options.Count = 0, profile: options.Profiles = None,
+    pattern: options.Pattern = "", extra: options.Extra = None,
+    sku: options.Sku = "", count: options.Count = 0, profile: options.Profiles = None,
     level: options.Level = "", kind: options.Kind = "", environment: options.Environment = "",
     limits: options.Limits = None, host: options.Hosts = None,
 ) -> None:  # fmt: skip
@@ -32,8 +33,8 @@ def criteria(
     from gpuburn.controller import chosen, criteria_page
 
     groups = chosen.groups(
-        chosen.Selection(inventory, pattern, sku, count, profile or [], level, kind, environment, limits, run,
-                         host or [], reports)
+        chosen.Selection(inventory, pattern, extra or [], sku, count, profile or [], level, kind, environment, limits,
+                         run, host or [], reports)
     )  # fmt: skip
     for one, path in zip(groups, criteria_page.write(groups, out, time.time()), strict=True):
         print(f"{one.digest}  {path}" + (f"  {', '.join(one.hosts)}" if one.hosts else ""))

@@ -20,8 +20,8 @@ def plan(
     run: options.Run = "", reports: options.Reports = options.HERE, source: str = "inventory/hosts.yml",
     check: bool = False,
     explain: Annotated[bool, typer.Option("--explain", help="Say what is demanded, and what it costs.")] = False,
-    inventory: options.Inventory = "", pattern: options.Pattern = "", sku: options.Sku = "",
-    count: options.Count = 0, profile: options.Profiles = None, level: options.Level = "", kind: options.Kind = "",
+    inventory: options.Inventory = "", pattern: options.Pattern = "", extra: options.Extra = None,
+    sku: options.Sku = "", count: options.Count = 0, profile: options.Profiles = None, level: options.Level = "", kind: options.Kind = "",
     environment: options.Environment = "", limits: options.Limits = None, host: options.Hosts = None,
     machine: Annotated[bool, typer.Option("--json", help="With --explain: for machines.")] = False,
 ) -> None:  # fmt: skip
@@ -33,12 +33,25 @@ def plan(
     from gpuburn.controller import chosen, explain as explained, explain_text
 
     if not explain:
-        only_explained = (inventory, pattern, sku, count, profile, level, kind, environment, limits, host, machine)
+        only_explained = (
+            inventory,
+            pattern,
+            extra,
+            sku,
+            count,
+            profile,
+            level,
+            kind,
+            environment,
+            limits,
+            host,
+            machine,
+        )
         _machine(run, reports, source, check, any(only_explained))
         return
     groups = chosen.groups(
-        chosen.Selection(inventory, pattern, sku, count, profile or [], level, kind, environment, limits, run,
-                         host or [], reports)
+        chosen.Selection(inventory, pattern, extra or [], sku, count, profile or [], level, kind, environment, limits,
+                         run, host or [], reports)
     )  # fmt: skip
     print(json.dumps([explained.told(one) for one in groups], indent=1) if machine else explain_text.text(groups))
 
