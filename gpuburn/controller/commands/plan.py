@@ -21,8 +21,9 @@ def plan(
     check: bool = False,
     explain: Annotated[bool, typer.Option("--explain", help="Say what is demanded, and what it costs.")] = False,
     inventory: options.Inventory = "", pattern: options.Pattern = "", extra: options.Extra = None,
-    sku: options.Sku = "", count: options.Count = 0, profile: options.Profiles = None, level: options.Level = "", kind: options.Kind = "",
-    environment: options.Environment = "", limits: options.Limits = None, host: options.Hosts = None,
+    sku: options.Sku = "", count: options.Count = 0, profile: options.Profiles = None,
+    level: options.Level = "", kind: options.Kind = "", environment: options.Environment = "",
+    limits: options.Limits = None, host: options.Hosts = None,
     machine: Annotated[bool, typer.Option("--json", help="With --explain: for machines.")] = False,
 ) -> None:  # fmt: skip
     """Plan every host that was seen (standard input); prints {host: {plan, text} or {refused}}. --check: no files.
