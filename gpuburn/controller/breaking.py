@@ -6,14 +6,18 @@ New starts are held and running hosts finish. A named person releases the breake
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from gpuburn.controller.fleet.breaker import SUSPECT, Tripped
+from gpuburn.controller.judged import Judged
 from gpuburn.controller.run import RUN, Run
 from gpuburn.finding import Finding, Verdict, finding
 from gpuburn.journal import Entry
+from gpuburn.measurement import Point
 from gpuburn.strict import Refused
 
 TRIPPED, RELEASED = "breaker.tripped", "breaker.released"
+HELD = "fleet.held"
 Check = tuple[str, str, str]  # code, about, step
 
 
@@ -36,13 +40,23 @@ def spare(findings: Iterable[Finding], checks: set[Check]) -> list[Finding]:
     return [_suspect(one) if one.verdict is Verdict.FAIL and _of(one) in checks else one for one in findings]
 
 
+def as_held(findings: Iterable[Finding], judged: Judged | None) -> list[Finding]:
+    """A host's own findings as they are decided by: those of a held check as spare() left them among the judged."""
+    held = {_where(one): one for one in judged.findings if one.code == HELD} if judged else {}
+    return [held.get(_where(one), one) if one.verdict is Verdict.FAIL else one for one in findings]
+
+
+def _where(one: Finding) -> tuple[str, str, str, Point]:
+    return one.about, one.step, one.subject, one.point
+
+
 def _of(one: Finding) -> Check:
     return one.code, one.about, one.step
 
 
 def _suspect(one: Finding) -> Finding:
     why = f"{one.why}; so many hosts fail this that we {SUSPECT}: held until a named person releases it"
-    return finding("fleet.held", one.about, Verdict.INCOMPLETE, why, "fleet", one.profiles, step=one.step,
+    return finding(HELD, one.about, Verdict.INCOMPLETE, why, "fleet", one.profiles, step=one.step,
                    subject=one.subject, point=one.point, evidence=one.evidence)  # fmt: skip
 
 
@@ -56,6 +70,27 @@ def release(run: Run, by: str, reason: str, at: float) -> list[Check]:
     for code, about, step in open_:
         run.note(at, RELEASED, code=code, about=about, step=step, by=by, reason=reason)
     return open_
+
+
+@dataclass
+class Hold:
+    """Whether a host may start: one that the run has started already goes on."""
+
+    run: Run
+    started: set[str] = field(init=False)
+    known: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.started = {entry.host for entry in self.run.told() if entry.event == "started"}
+
+    def check(self, host: str, delivery: str) -> None:
+        """Raises Refused where a breaker of the run or of its delivery holds new starts."""
+        if host in self.started:
+            return
+        if delivery not in self.known:
+            self.known[delivery] = hold(self.run, [delivery])
+        if self.known[delivery]:
+            raise Refused(self.known[delivery])
 
 
 def hold(run: Run, deliveries: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from gpuburn import planning, strict
 from gpuburn.baseline import Baseline
-from gpuburn.controller import again, baselines, explain, look as looks_, site as sites, whole_run
+from gpuburn.controller import again, baselines, breaking, explain, look as looks_, site as sites, whole_run
 from gpuburn.controller.look import Look
 from gpuburn.controller.run import Expected, Run, check_host
 from gpuburn.controller.site import Site
@@ -177,11 +177,13 @@ def plan(
     looks: what each host printed, as text that nobody has parsed; None of a host that was not seen.
     """
     told: dict[str, dict[str, Any]] = {}
+    held = breaking.Hold(run)
     for host in judging(run, hosts):
         printed = looks.get(host.name)
         if printed is None:
             continue  # never reached: its account is given in the report
         try:
+            held.check(host.name, host.site.delivery)
             told[host.name] = _planned(run, host, printed, now, write, source)
         except Refused as error:  # what one host said ends its own run, never another's
             told[host.name] = {"refused": f"{host.name}: {str(error).removeprefix(f'{host.name}: ')}"}

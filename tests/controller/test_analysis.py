@@ -229,3 +229,16 @@ def test_entries_of_the_journal_release_only_their_own_check() -> None:
     tripped = analyse(broken(6, 8), POLICY).tripped
     other = Entry(1, 0.0, "breaker.released", "", "", {"code": "limit.failed", "about": "other", "step": "gemm"})
     assert breaking.held([other], tripped) == {("limit.failed", "gemm.wrong", "gemm")}
+
+
+def test_what_started_goes_on_and_what_did_not_is_held(tmp_path: Any) -> None:
+    run = Run.of(tmp_path, runs.RUN)
+    run.expect([Expected(name, "hardware", "standard", "bare_metal", ["training"], delivery="PO-1")
+                for name in ("old", "new")])  # fmt: skip
+    run.note(1.0, "started", "old")
+    breaking.Hold(run).check("new", "PO-1")
+    breaking.note(run, analyse(broken(6, 8), POLICY).tripped, 2.0)
+    held = breaking.Hold(run)
+    held.check("old", "PO-1")
+    with pytest.raises(Refused, match=r"held: too many hosts .* gpuburn breaker release"):
+        held.check("new", "PO-1")
