@@ -87,8 +87,8 @@ class Account:
 
     def findings(self) -> list[Finding]:
         """Worst first, in the plan's order within the same verdict."""
-        mine = [*(self.collected.findings if self.collected else []), *self.fleet]
-        return sorted(mine, key=lambda f: (RANK[f.verdict], not f.marginal))
+        own = breaking.as_held(self.collected.findings if self.collected else [], self.judged)
+        return sorted([*own, *self.fleet], key=lambda f: (RANK[f.verdict], not f.marginal))
 
 
 def give(run: Run, now: float) -> list[Account]:
