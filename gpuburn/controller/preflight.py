@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import secrets
 from dataclasses import dataclass, replace
@@ -67,12 +68,13 @@ def expect(
     unresolved: {host: {variable: why}} of variables whose templates do not resolve; there is no host without them.
     """
     hosts, wrong = [], []
+    plannable: set[str] = set()
     for name, variables in sorted(inventory.items()):
         try:
             for variable, why in (unresolved or {}).get(name, {}).items():
                 how = "uses a variable that is not defined" if "is undefined" in why else "cannot be resolved"
                 raise Refused(f"{source}: host {name}: {variable} {how}: {why}")
-            hosts.append(_host(name, variables, f"{source}: host {name}"))
+            hosts.append(_host(name, variables, f"{source}: host {name}", plannable))
         except Refused as error:
             wrong.append(str(error))
     if wrong:
@@ -97,7 +99,8 @@ def from_command_line(hosts: list[Host], run: str, reports: str, wait: bool, sou
             )
 
 
-def _host(name: str, variables: Variables, where: str) -> Host:
+def _host(name: str, variables: Variables, where: str, plannable: set[str]) -> Host:
+    """One host, checked. plannable: what was planned already for another host: planning once shows every name in it."""
     try:
         check_host(name)
     except Refused as error:
@@ -110,8 +113,12 @@ def _host(name: str, variables: Variables, where: str) -> Host:
     site, limits = sites.read(variables, where)
     sites.check(site, where)
     host = Host(name, site, limits)
+    asked = repr((dataclasses.replace(site, rack="", unit="", power_domain="", delivery=""), limits))
+    if asked in plannable:
+        return host
     try:
         planning.make(request(host, "00000000T000000Z-0000", None), "", 0.0)  # so that every name in it is known
+        plannable.add(asked)
     except Refused as error:
         raise Refused(f"{where}: {_named(host, str(error).removeprefix(f'{name}: '))}") from None
     return host

@@ -70,7 +70,7 @@ def test_the_document_tells_what_an_export_needs(export: Call, reports: Path) ->
     passed, waiting = told["passed"], told["waiting"]
     assert [one["name"] for one in passed["devices"]] == ["cpu0", "cpu1", "cpu2"]
     assert (passed["started"], passed["ended"], passed["ended_as"]) == (runs.ISSUED, runs.ISSUED + 60, "finished")
-    assert passed["identity"]["dmi.product_serial"] == "product_serial of node1"
+    assert passed["identity"]["dmi.product_serial"] == "product_serial of passed"
     assert passed["versions"]["gpuburn"] and passed["left_out"] and passed["hostname"] == "node1.site"
     assert [(one["step"], one["status"]) for one in passed["steps"]] == [(name, "completed") for name in runs.STEPS]
     assert {one["step"] for one in passed["measurements"]} <= set(runs.STEPS)
