@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import runs
 
-from gpuburn import strict
+from gpuburn import planning, strict
 from gpuburn.controller.preflight import Host, Look, describe, expect, plan, refusal
 from gpuburn.controller.run import Run
 from gpuburn.plan import Plan
@@ -325,3 +325,21 @@ def test_a_variable_that_does_not_resolve_is_named_with_file_host_and_variable(w
 def test_a_limit_that_is_wrong_names_its_variable_once(limits: dict[str, Any], says: str) -> None:
     said = wrong({"node1": {**TRIAL, "gpuburn_limits_b": limits}})
     assert re.search(f"^hosts.yml: host node1: {says}", said)
+
+
+def test_hosts_that_ask_for_the_same_are_planned_once_and_another_is_still_checked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    planned: list[str] = []
+    make = planning.make
+
+    def counted(request: Any, *rest: Any) -> Any:
+        planned.append(request.host)
+        return make(request, *rest)
+
+    monkeypatch.setattr(planning, "make", counted)
+    same = {f"n{i}": {**TRIAL, "gpuburn_rack": f"r{i}", "gpuburn_unit": i} for i in range(5)}
+    assert len(expect(same)) == 5 and len(planned) == 1
+    other = {**TRIAL, "gpuburn_limits": {"gemm.tflop": {"min": 1, "because": "r"}}}
+    with pytest.raises(Refused, match="host z: .*tflop"):
+        expect({**same, "z": other})
