@@ -341,5 +341,5 @@ def test_hosts_that_ask_for_the_same_are_planned_once_and_another_is_still_check
     same = {f"n{i}": {**TRIAL, "gpuburn_rack": f"r{i}", "gpuburn_unit": i} for i in range(5)}
     assert len(expect(same)) == 5 and len(planned) == 1
     other = {**TRIAL, "gpuburn_limits": {"gemm.tflop": {"min": 1, "because": "r"}}}
-    with pytest.raises(Refused, match="host z: .*tflop"):
+    with pytest.raises(Refused, match=r"host z: .*tflop"):
         expect({**same, "z": other})
