@@ -119,6 +119,7 @@ def test_the_plan_carries_the_digest_of_the_runs_policy(
     monkeypatch.setattr("time.time", lambda: runs.ISSUED)
     assert expect(gpuburn, tmp_path, **files).status == 0
     Path(files["gpuburn_policy"]).write_text("rows: []\n")  # after the start: the run's own copy counts
+    policy.load.cache_clear()  # as in another process
     stdin = {"node1": {"variables": {**TRIAL, **files}, "look": json.dumps({**LOOK, "time": runs.ISSUED})}}
     done = gpuburn("plan", "--run", runs.RUN, "--reports", tmp_path / "reports", stdin=stdin)
     assert done.err == ""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import runs
 
 from gpuburn import strict
 from gpuburn.controller.__main__ import main
@@ -68,6 +69,19 @@ def test_another_delivery_and_a_later_run_say_nothing_of_this_one(tmp_path: Path
     assert str(reported(second)["a"].decision) == "accepted"
 
 
+def test_a_host_in_two_deliveries_has_a_history_in_each(tmp_path: Path) -> None:
+    first = tried(tmp_path, FIRST, {"a": "fail", "b": "pass"})
+    (first.folder / "expected.json").unlink()
+    plans = [made.plan(FIRST, host, delivery=lot, policy=first.policy()) for host, lot in (("a", "lot-2"), ("b", LOT))]
+    first.expect([runs.expected(one) for one in plans])
+    for one in plans:
+        (first.host(one.host) / "plan.json").write_bytes(strict.encode(one))
+        runs.write(tmp_path / one.host, one, made.answers(one, "fail"))
+        runs.bring(first, one.host, tmp_path / one.host)
+    found = reported(tried(tmp_path, SECOND, {"a": "pass", "b": "pass"}))
+    assert {host: str(one.decision) for host, one in found.items()} == {"a": "accepted", "b": "conditional"}
+
+
 def test_a_recorded_cause_or_two_further_full_passes_explain_a_fail(tmp_path: Path, gpuburn: Any) -> None:
     reported(tried(tmp_path, FIRST, {"a": "fail", "b": "fail"}))
     second = tried(tmp_path, SECOND, {"a": "pass", "b": "pass"})
@@ -123,7 +137,9 @@ def test_attempts_that_are_not_what_the_journal_says_are_judged_again(tmp_path: 
     if change == "digest":
         file.write_bytes(file.read_bytes().replace(b'"fail"', b'"pass"'))
     elif change == "version":
-        file.write_bytes(file.read_bytes().replace(b'"version":', b'"version":"0", "was":'))
+        file.write_bytes(
+            file.read_bytes().replace(b'"version":', b'"version":"0", "was":').replace(b'"fail"', b'"pass"')
+        )
         first.note(NOW, kept.EVENT, sha256=strict.digest(file.read_bytes()))
     else:
         file.unlink()
@@ -215,6 +231,7 @@ def test_acceptances_list_serials_once_and_chain(tmp_path: Path, gpuburn: Any) -
     first, second = acceptance.read(tmp_path / "reports", LOT)
     assert ([one.host for one in second.accepted], [one.host for one in second.conditional]) == (["c"], ["b"])
     assert second.conditional[0].conditions and second.number == 2
+    assert gpuburn(*accept)[0] == 3, "what is still conditional is not new"
     place = tmp_path / "reports" / "deliveries" / LOT
     assert second.previous == strict.digest((place / "acceptance-001.json").read_bytes())
     page = (place / "acceptance-002.html").read_text()
