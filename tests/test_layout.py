@@ -19,7 +19,7 @@ MAY_IMPORT = {"": {""}, "agent": {"", "agent"}, "controller": {"", "controller"}
 AGENTS = {"torch", "numpy", "pynvml", "yaml", "torchao", "aiohttp", "safetensors"}
 CONTROLLERS = {
     "jinja2", "typer", "yaml", "pandas", "numpy", "scipy", "rich", "cryptography", "babel", "ansible_runner",
-    "click", "prometheus_client", "xlsxwriter", "pyarrow",
+    "prometheus_client", "xlsxwriter", "pyarrow",
 }  # fmt: skip
 THEIRS = {"": {"yaml"}, "agent": AGENTS, "controller": CONTROLLERS}
 NAMELESS = ("util", "utils", "common", "helper", "helpers", "base", "manager", "misc", "core", "lib", "tools")

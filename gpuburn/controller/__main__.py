@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import sys
 import time
 import traceback
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import typer
 
 from gpuburn import __version__
@@ -94,7 +92,7 @@ def report(run: RunId, reports: Reports = HERE, machine: Annotated[bool, typer.O
         for one in accounts:
             print(f"{one.expected.host:24} {one.decision:14} {one.reason}")
         print(f"report: {index}")
-    raise typer.Exit(status.of(one.decision for one in accounts))
+    raise status.Ended(status.of(one.decision for one in accounts))
 
 
 @app.command()
@@ -175,22 +173,17 @@ def main(arguments: list[str] | None = None) -> None:
     from gpuburn.controller import status
 
     try:
-        code = program()(arguments, standalone_mode=False)
+        program()(arguments)
+    except SystemExit as ended:  # typer's own: 0 after help, 2 for usage, 1 where the reader of our output has gone
+        sys.exit(status.ACCEPTED if not ended.code else status.USAGE if ended.code == 2 else status.INTERNAL)
+    except status.Ended as ended:
+        sys.exit(ended.status)
     except Refused as error:
         print(f"gpuburn: {error}", file=sys.stderr)
         sys.exit(status.USAGE)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(status.USAGE)
-    except click.Abort:
-        sys.exit(status.USAGE)
-    except BrokenPipeError:  # the reader of our output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(status.INTERNAL)
     except Exception:  # noqa: BLE001  (the last place: told in full, and never taken for a decision)
         traceback.print_exc()
         sys.exit(status.INTERNAL)
-    sys.exit(code or 0)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,14 @@ ASKS = {
 }  # fmt: skip
 
 
+class Ended(Exception):
+    """A command has told its decisions, and ends with the status that they ask for."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
 def of(decisions: Iterable[Decision]) -> int:
     """The status for these hosts together; none at all is undecided: nothing was shown."""
     asked = {ASKS[one] for one in decisions}

@@ -197,3 +197,26 @@ def test_skus_schemas_and_variables_are_told(gpuburn: Any) -> None:
     assert "did you mean 'plan'" in gpuburn("schema", "plann").err
     assert "gpuburn_profiles" in gpuburn("variables").out
     assert gpuburn("--version").out == f"gpuburn {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["nope"], ["sku", "show"], ["report", "--run"], ["report"], ["report", "--what"], ["sku", "show", "a", "b"]],
+)
+def test_wrong_usage_is_status_3_and_no_traceback(gpuburn: Any, arguments: list[str]) -> None:
+    done = gpuburn(*arguments)
+    assert done.status == 3 and ("Usage:" in done.err or "Error:" in done.err) and "Traceback" not in done.err
+
+
+def test_an_error_of_ours_is_status_4_and_told_in_full(gpuburn: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> Any:
+        raise RuntimeError("a mistake of ours")
+
+    monkeypatch.setattr("gpuburn.sku.ids", broken)
+    done = gpuburn("sku", "list")
+    assert done.status == 4 and "a mistake of ours" in done.err and "Traceback" in done.err
+
+
+def test_help_and_version_are_status_0(gpuburn: Any) -> None:
+    for arguments in (["--help"], ["--version"], ["report", "--help"]):
+        assert gpuburn(*arguments).status == 0

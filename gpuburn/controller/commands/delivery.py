@@ -45,7 +45,7 @@ def show(
     else:
         print(words.shown(one, accepted, acceptance.withdrawn(one, before)))
     code = status.of(host.decision for host in one.hosts)
-    raise typer.Exit(status.UNDECIDED if one.unreadable and code != status.REJECTED else code)
+    raise status.Ended(status.UNDECIDED if one.unreadable and code != status.REJECTED else code)
 
 
 @deliveries.command("accept")

@@ -35,4 +35,4 @@ def judge(
         print(strict.encode(replay.document(done, other)).decode(), end="")
     else:
         print(replay.text(done, other))
-    raise typer.Exit(status.of(one.decision for one in done.accounts))
+    raise status.Ended(status.of(one.decision for one in done.accounts))
