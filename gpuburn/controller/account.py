@@ -116,7 +116,7 @@ def settle(
 
     earlier: with the attempts before this one, as they are now (unix seconds).
     """
-    policy = policy or run.policy()
+    policy = policy or run.policy_as_begun()
     analysis = analyse(went, policy)
     checks = breaking.held(run.told(), analysis.tripped) if analysis.tripped else set()
     held = waivings.book(run)

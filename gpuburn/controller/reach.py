@@ -13,6 +13,7 @@ from gpuburn.controller.collect import said, take_in
 from gpuburn.controller.judged import Judged
 from gpuburn.controller.run import Expected, Run
 from gpuburn.controller.trend import trends
+from gpuburn.controller.unseal import PACKED
 from gpuburn.finding import Verdict
 from gpuburn.journal import Entry
 from gpuburn.policy import Reached
@@ -60,7 +61,7 @@ def judged(run: Run, host: str, entries: list[Entry]) -> Judged | None:
         data = _bytes(file)
         if strict.digest(data) == kept:
             one = judgements.decode(data)
-            if one.version == judgements.VERSION and _of_the_same(run, host, one):
+            if one.version == judgements.VERSION and not one.refused and _of_the_same(run, host, one):
                 return one
     return take(run, host)[0]
 
@@ -75,15 +76,18 @@ def _bytes(file: Path) -> bytes:
 
 def _of_the_same(run: Run, host: str, one: Judged) -> bool:
     """Whether plan and sealed file are still those that it was made from."""
-    return all(
-        file.is_file() and not file.is_symlink() and strict.digest_file(file) == one.inputs.get(name, "")
-        for name, file in _inputs(run, host).items()
-        if one.inputs
-    )
+    return not one.inputs or one.inputs == _inputs(run, host)
 
 
-def _inputs(run: Run, host: str) -> dict[str, Path]:
-    return {"plan": run.host(host) / "plan.json", "sealed": run.incoming(host)}
+def _inputs(run: Run, host: str) -> dict[str, str]:
+    """The digests of plan and sealed file; "" for what is no regular file of bounded size."""
+    files = {"plan": run.host(host) / "plan.json", "sealed": run.incoming(host)}
+    return {
+        name: strict.digest_file(file)
+        if file.is_file() and not file.is_symlink() and file.stat().st_size <= PACKED
+        else ""
+        for name, file in files.items()
+    }
 
 
 def take(run: Run, host: str) -> tuple[Judged | None, bytes]:
@@ -92,8 +96,7 @@ def take(run: Run, host: str) -> tuple[Judged | None, bytes]:
     if collected is None:
         return None, b""
     one = judgements.judged(collected, trends(run.host(host) / "run", collected))
-    inputs = {name: strict.digest_file(file) for name, file in _inputs(run, host).items() if file.is_file()}
-    one = replace(one, inputs=inputs)
+    one = replace(one, inputs=_inputs(run, host))
     data = judgements.encode(one)
     _keep(run.host(host) / FILE, data)
     return one, data

@@ -96,6 +96,17 @@ class Run:
         """The policy that this run began with; the package's own where the run keeps none."""
         return self.policy_kept() or policies.load()
 
+    def policy_as_begun(self) -> Policy:
+        """The same, and Refused where the journal names another: nobody is judged by what was changed since."""
+        found = self.policy()
+        began = next((one.details.get("policy", "") for one in self.told() if one.event == "expected"), "")
+        if began and began != found.digest:
+            raise Refused(
+                f"{self.folder / POLICY}: SHA-256 is {found.digest[:12]}, was {began[:12]} when run {self.id} began; "
+                "put the policy back that it began with"
+            )
+        return found
+
     def policy_kept(self) -> Policy | None:
         kept = self.folder / POLICY
         return policies.load(kept) if kept.exists() else None
