@@ -9,6 +9,7 @@ from gpuburn.controller import documents_judgement as judgement, site
 from gpuburn.limit import When
 from gpuburn.measurement import Metric, Observed
 from gpuburn.probe import Probe, discover
+from gpuburn.standing import RULES
 from gpuburn.telemetry import TELEMETRY
 
 BEGIN, END = "<!-- generated: {} -->", "<!-- end of {} -->"
@@ -108,6 +109,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "recorded": recorded,
     "skus": skus,
     "xids": xids,
+    "attempts": lambda: table(("about", "rule"), RULES.items()),
     "codes": lambda: table(("code", "severity", "what it means", "what to do"), judgement.codes()),
     "policy": lambda: table(("row", "when", "decision", "because", "condition"), judgement.policy()),
     "statuses": lambda: table(("status", "meaning"), judgement.statuses()),
