@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import itertools
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import tomllib
 
 import gpuburn
 
@@ -76,6 +79,7 @@ def test_the_words_know_no_clock_no_network_and_no_process(path: Path) -> None:
 
 PROVE = """
 import sys
+import tomllib
 
 class Blocked:
     def find_spec(self, name, path=None, target=None):
@@ -139,3 +143,20 @@ def test_a_broad_except_stands_only_at_a_border() -> None:
                 if caught in ("everything", "Exception", "BaseException"):
                     found.append(name_of(path))
     assert {one for one in found if not one.startswith("agent/")} <= {"controller/__main__.py"}, found
+
+
+DISTRIBUTIONS = {"yaml": "pyyaml", "ansible": "ansible-core", "pynvml": "nvidia-ml-py"}  # where the names differ
+
+
+@pytest.mark.parametrize("extras", [("agent",), ("controller", "xlsx", "parquet")], ids=lambda one: one[0])
+def test_what_a_side_imports_it_declares(extras: tuple[str, ...]) -> None:
+    project = tomllib.loads((ROOT.parent / "pyproject.toml").read_text())["project"]
+    lists = [project["dependencies"], *(project["optional-dependencies"][extra] for extra in extras)]
+    declared = {re.split(r"[^\w.-]", line)[0].lower() for line in itertools.chain(*lists)}
+    used = {
+        name.split(".")[0]
+        for path in FILES
+        if side(path) in ("", extras[0])
+        for name, _ in imports(ast.parse(path.read_text()))
+    } - {*sys.stdlib_module_names, "gpuburn"}
+    assert {DISTRIBUTIONS.get(name, name.replace("_", "-")).lower() for name in used} <= declared

@@ -15,7 +15,10 @@ BOOK = limits.load()
 PROBES: dict[str, Probe] = {**discover(), "telemetry": TELEMETRY}
 
 
-PLANNED = {("identity.gpus", "hardware"), ("identity.gpu_sku", "hardware")}  # the plan itself adds what was ordered (planning._ordered)
+PLANNED = {
+    ("identity.gpus", "hardware"),
+    ("identity.gpu_sku", "hardware"),
+}  # the plan itself adds what was ordered (planning._ordered)
 
 
 @pytest.mark.parametrize("probe", PROBES.values(), ids=PROBES)

@@ -53,8 +53,8 @@ def test_two_gpus_tell_all(tell):
     first, second = seen["gpus"]
     assert first["values"] == {
         "uuid": "GPU-beea0001-0000-0000-0000-000000000001", "serial": "1655023015625", "name": "NVIDIA H200",
-        "pci": "0000:18:00.0", "pci_id": "0x233510de", "vbios": "96.00.CF.00.01", "memory": 143771 / 1024, "temperature": 31.0,
-        "power": 75.25, "power_limit": 700.0, "memory_peak": 4916.736, "sm_clock": 345.0,
+        "pci": "0000:18:00.0", "pci_id": "0x233510de", "vbios": "96.00.CF.00.01", "memory": 143771 / 1024,
+        "temperature": 31.0, "power": 75.25, "power_limit": 700.0, "memory_peak": 4916.736, "sm_clock": 345.0,
     }  # fmt: skip
     assert first["missing"] == {} and second["values"]["pci"] == "0000:2a:00.0"
 
