@@ -106,6 +106,8 @@ def _seal(folder: Path) -> int:
 
 
 def _status(folder: Path, as_json: bool) -> int:
+    if not folder.is_dir():
+        raise Refused(f"{folder}: not a run folder")
     one = stands.status(folder, time.time())
     print(json.dumps(one) if as_json else stands.line(one))
     return 0

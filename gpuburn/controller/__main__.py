@@ -8,7 +8,7 @@ import sys
 import time
 import traceback
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -57,25 +57,10 @@ def expect(
 @app.command()
 def collect(run: RunId, reports: Reports = HERE) -> None:
     """Verify and judge again what the hosts sent home; prints {host: verdicts or the refusal}."""
-    from gpuburn import strict
     from gpuburn.controller import reach
     from gpuburn.controller.run import Run
 
-    where = Run.of(reports, run)
-    told: dict[str, dict[str, Any]] = {}
-    for one in where.expected():
-        try:
-            judged, kept = reach.take(where, one.host)
-        except Refused as error:  # its plan cannot be read: the others are still taken in
-            told[one.host] = {"refused": str(error)}
-            continue
-        if judged is None:
-            continue
-        verdicts = {profile: str(verdict) for profile, verdict in judged.verdicts.items()}
-        told[one.host] = {"refused": judged.refused[0]} if judged.refused else {"verdicts": verdicts}
-        refused = "; ".join(judged.refused)
-        where.note(time.time(), "collected", one.host, refused=refused, verdicts=verdicts, judged=strict.digest(kept))
-    print(json.dumps(told))
+    print(json.dumps(reach.collect(Run.of(reports, run), time.time())))
 
 
 @app.command()
@@ -92,6 +77,8 @@ def report(run: RunId, reports: Reports = HERE, machine: Annotated[bool, typer.O
         for one in accounts:
             print(f"{one.expected.host:24} {one.decision:14} {one.reason}")
         print(f"report: {index}")
+    if (state := pages.journal_state(where)).startswith(pages.UNSOUND):
+        print(f"gpuburn: {where.journal}: {state}", file=sys.stderr)
     raise status.Ended(status.of(one.decision for one in accounts))
 
 

@@ -19,7 +19,6 @@ from gpuburn.controller.run import Expected, Run
 from gpuburn.controller.waived import Waived
 from gpuburn.decision import Case, Decided, decide, marks, worst
 from gpuburn.finding import Finding, Verdict
-from gpuburn.journal import Entry
 from gpuburn.plan import Plan
 from gpuburn.policy import Decision, Policy, Reached
 from gpuburn.standing import Standing
@@ -103,10 +102,8 @@ def alone(run: Run, now: float) -> list[Account]:
 
 def ways(run: Run, now: float, read: Read | None = None) -> list[Way]:
     """How every expected host went. read: what gives a host's judged evidence."""
-    entries: dict[str, list[Entry]] = {}
-    for entry in run.told():
-        entries.setdefault(entry.host, []).append(entry)
-    return [way(run, one, entries.get(one.host, []), now, read) for one in run.expected()]
+    entries = run.by_host()
+    return [way(run, one, entries.get(one.host, []), now, read, entries.get("", [])) for one in run.expected()]
 
 
 def settle(

@@ -5,12 +5,14 @@ What cannot be reproduced is not evidence, and the host that sent it is undecide
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import tempfile
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gpuburn import plan as plans, result as results, run_folder, strict
+from gpuburn.controller import archives
 from gpuburn.controller.run import Run
-from gpuburn.controller.unseal import check, unseal
+from gpuburn.controller.unseal import same, unseal
 from gpuburn.finding import Finding, Verdict, finding
 from gpuburn.identity import HostRecord
 from gpuburn.outcome import Outcome, Status
@@ -104,20 +106,30 @@ def unfinished(folder: Path, plan: Plan) -> Collected:
     return Collected(plan, outcomes, findings, verdicts(plan, findings), record=record)
 
 
-def _unsealed(archive: Path, folder: Path) -> None:
-    """Unpack what came, once: another archive replaces what an earlier one held."""
-    mark = folder.with_name("sealed.sha256")
-    check(archive)
-    came = strict.digest_file(archive)
-    if folder.exists() and mark.exists() and mark.read_text() == came:
-        return
-    unseal(archive, folder)
-    mark.write_text(came)
-
-
 def said(error: Exception) -> str:
     """An error about what a host sent, which may hold its words: one line, bounded."""
     return " ".join(str(error).split())[:LONGEST]
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """One sealed file: what it amounts to, and whether it holds a result (proven or not), not a part of a run."""
+
+    name: str
+    collected: Collected
+    complete: bool
+
+
+def _opened(archive: Path, folder: Path, plan: Plan, sent: Path) -> Opened:
+    """What lies in the folder is made what is packed in the archive, and verified. A refusal is kept, not raised."""
+    complete = False
+    try:
+        if not folder.is_dir() or not same(archive, folder):
+            unseal(archive, folder)
+        complete = (folder / "result.json").exists()
+        return Opened(archive.name, collect(folder, sent) if complete else unfinished(folder, plan), complete)
+    except (Refused, OSError) as error:
+        return Opened(archive.name, Collected(plan, [], [], {}, None, [said(error)]), complete)
 
 
 def take_in(run: Run, host: str, scratch: Path | None = None) -> Collected | None:
@@ -126,13 +138,40 @@ def take_in(run: Run, host: str, scratch: Path | None = None) -> Collected | Non
     scratch: where to unseal; the host's own folder if not given.
     """
     plan = run.plan(host)
-    if plan is None or not run.incoming(host).exists():
+    came = [path for path in archives.of(run, host) if path.exists()]
+    if plan is None or not came:
         return None
-    folder = (scratch or run.host(host)) / "run"
-    try:
-        _unsealed(run.incoming(host), folder)
-        if not (folder / "result.json").exists():
-            return unfinished(folder, plan)
-        return collect(folder, run.host(host) / "plan.json")
-    except (Refused, OSError) as error:
-        return Collected(plan, [], [], {}, None, [said(error)])
+    home, sent = (scratch or run.host(host)) / "run", run.host(host) / "plan.json"
+    if len(came) == 1:
+        return _opened(came[0], home, plan, sent).collected
+    with tempfile.TemporaryDirectory(prefix="gpuburn-") as beside:
+        opened = [_opened(path, Path(beside) / str(at) / "run", plan, sent) for at, path in enumerate(came)]
+    counts = counting(opened)
+    found = _opened(came[counts], home, plan, sent).collected
+    return found if found.refused else contradicted(found, opened, counts)
+
+
+def counting(opened: list[Opened]) -> int:
+    """Which of several sealed files counts: the first with a result; else the first part of a run that fails, else the
+    latest part that holds, else the latest."""
+    parts = [at for at, one in enumerate(opened) if not one.collected.refused]
+    whole = [at for at, one in enumerate(opened) if one.complete]
+    failed = [at for at in parts if Verdict.FAIL in opened[at].collected.verdicts.values()]
+    return next(iter([*whole, *failed, *reversed(parts)]), len(opened) - 1)
+
+
+def contradicted(found: Collected, opened: list[Opened], counts: int) -> Collected:
+    """What counts, with a finding for each profile of which another sealed file says otherwise. A fail that came before
+    stays a fail; whatever came later proves that the host does not say one thing."""
+    added = []
+    for at, other in enumerate(opened):
+        for profile, its in other.collected.verdicts.items() if at != counts else ():
+            mine = found.verdicts.get(profile)
+            if its is not mine and (other.complete or its is Verdict.FAIL):
+                verdict = Verdict.FAIL if its is Verdict.FAIL and at < counts else Verdict.INCOMPLETE
+                why = f"another result came: {other.name} says {its}, {opened[counts].name} says {mine}"
+                added.append(finding("host.another_result", "host", verdict, why, "transport", (profile,)))
+    if not added:
+        return found
+    findings = [*added, *found.findings]
+    return replace(found, findings=findings, verdicts=verdicts(found.plan, findings))

@@ -11,7 +11,7 @@ from typing import Any
 
 from gpuburn import planning, strict
 from gpuburn.baseline import Baseline
-from gpuburn.controller import again, baselines, breaking, explain, look as looks_, site as sites, whole_run
+from gpuburn.controller import again, archives, baselines, breaking, explain, look as looks_, site as sites, whole_run
 from gpuburn.controller.look import Look
 from gpuburn.controller.run import Expected, Run, check_host
 from gpuburn.controller.site import Site
@@ -181,9 +181,11 @@ def plan(
 ) -> dict[str, dict[str, Any]]:
     """Plan every host that was seen. {host: {"refused": why} or {"plan": path, "text": ...}}; kept plans stay.
 
+    over: whether the host has done its run, and is not started again; kept: SHA-256 of what came from it.
     looks: what each host printed, as text that nobody has parsed; None of a host that was not seen.
     """
     told: dict[str, dict[str, Any]] = {}
+    entries = run.by_host()
     held = breaking.Hold(run)
     for host in judging(run, hosts):
         printed = looks.get(host.name)
@@ -191,7 +193,15 @@ def plan(
             continue  # never reached: its account is given in the report
         try:
             held.check(host.name, host.site.delivery)
-            told[host.name] = _planned(run, host, printed, now, write, source)
+            if write:
+                archives.file_away(
+                    run, host.name
+                )  # of a collection that was cut short: not fetched over
+            told[host.name] = {
+                **_planned(run, host, printed, now, write, source),
+                "over": archives.over(run, host.name, entries.get(host.name, [])),
+                "kept": archives.held(run, host.name).archives,
+            }
         except Refused as error:  # what one host said ends its own run, never another's
             told[host.name] = {"refused": f"{host.name}: {str(error).removeprefix(f'{host.name}: ')}"}
     return told

@@ -8,19 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from gpuburn import strict
-from gpuburn.controller import judged as judgements, people
+from gpuburn.controller import archives, gone, judged as judgements, people
 from gpuburn.controller.collect import said, take_in
 from gpuburn.controller.judged import Judged
 from gpuburn.controller.run import Expected, Run
 from gpuburn.controller.trend import trends
-from gpuburn.controller.unseal import PACKED
 from gpuburn.finding import Verdict
 from gpuburn.journal import Entry
 from gpuburn.policy import Reached
 from gpuburn.strict import Refused
 
-ALIVE = ("starting", "running", "judging", "finished", "stalled", "restarting", "vanished")
-TROUBLE = ("unreachable", "failed", "refused", "plan.unreadable")
+TROUBLE = ("unreachable", "failed", "refused", "plan.unreadable", archives.ANOTHER)
 FILE = "judged.json"
 Read = Callable[[Run, str, list[Entry]], Judged | None]
 
@@ -36,10 +34,18 @@ class Way:
     people: list[Entry] = field(default_factory=list)
 
 
-def way(run: Run, expected: Expected, entries: list[Entry], now: float, read: Read | None = None) -> Way:
-    """entries: the journal's lines about this host. now: unix seconds. read: what gives its judged evidence."""
-    came = run.incoming(expected.host).exists()
+def way(
+    run: Run, expected: Expected, entries: list[Entry], now: float, read: Read | None = None,
+    watch: list[Entry] | None = None,
+) -> Way:  # fmt: skip
+    """entries: the journal's lines about this host; watch: about the run as a whole. now: unix seconds.
+
+    read: what gives the host's judged evidence.
+    """
+    came = bool(archives.of(run, expected.host)) or any(entry.event == archives.COLLECTED for entry in entries)
     try:
+        if read:
+            archives.vouched(run, expected.host, entries)
         one = (read or judged)(run, expected.host, entries)
         deadline = _deadline(run, expected, one)
         if deadline is None and came:
@@ -48,20 +54,26 @@ def way(run: Run, expected: Expected, entries: list[Entry], now: float, read: Re
         entries = [*entries, Entry(0, now, "plan.unreadable", "", expected.host, {"why": said(error)})]
         one, deadline = None, None
     # A result that came home and has no plan to answer to proves nothing.
-    reached: Reached = "refused" if deadline is None and came else _reached(entries, one, deadline, now)
-    trouble = [_said(entry) for entry in entries if entry.event in TROUBLE]
+    reached: Reached = "refused"
+    why = ""
+    if deadline is not None or not came:
+        reached, why = _reached(entries, one, deadline, now, watch or [])
+    trouble = [*(_said(entry) for entry in entries if entry.event in TROUBLE), *([why] if why else [])]
     return Way(expected, reached, one, trouble, [entry for entry in entries if entry.event in people.EVENTS])
 
 
 def judged(run: Run, host: str, entries: list[Entry]) -> Judged | None:
-    """What the host's evidence amounts to: as it was verified when it came, or verified now. None: nothing came."""
+    """What the host's evidence amounts to: as it was verified when it came, or verified now. None: nothing came.
+
+    What was kept holds only for the plan and the sealed files that the journal names beside it.
+    """
+    line, now = archives.vouched(run, host, entries)
     file = run.host(host) / FILE
-    kept = next((e.details.get("judged", "") for e in reversed(entries) if e.event == "collected"), "")
-    if kept and file.exists() and run.incoming(host).exists():
+    if line and line.details["archives"].split() == now.archives:
         data = _bytes(file)
-        if strict.digest(data) == kept:
+        if strict.digest(data) == line.details.get("judged"):
             one = judgements.decode(data)
-            if one.version == judgements.VERSION and not one.refused and _of_the_same(run, host, one):
+            if one.version == judgements.VERSION and not one.refused and one.inputs == now.details():
                 return one
     return take(run, host)[0]
 
@@ -74,29 +86,13 @@ def _bytes(file: Path) -> bytes:
         return b""
 
 
-def _of_the_same(run: Run, host: str, one: Judged) -> bool:
-    """Whether plan and sealed file are still those that it was made from."""
-    return not one.inputs or one.inputs == _inputs(run, host)
-
-
-def _inputs(run: Run, host: str) -> dict[str, str]:
-    """The digests of plan and sealed file; "" for what is no regular file of bounded size."""
-    files = {"plan": run.host(host) / "plan.json", "sealed": run.incoming(host)}
-    return {
-        name: strict.digest_file(file)
-        if file.is_file() and not file.is_symlink() and file.stat().st_size <= PACKED
-        else ""
-        for name, file in files.items()
-    }
-
-
 def take(run: Run, host: str) -> tuple[Judged | None, bytes]:
     """Verify what came from a host, and keep what it amounts to; with the bytes that were written."""
     collected = take_in(run, host)
     if collected is None:
         return None, b""
     one = judgements.judged(collected, trends(run.host(host) / "run", collected))
-    one = replace(one, inputs=_inputs(run, host))
+    one = replace(one, inputs=archives.held(run, host).details())
     data = judgements.encode(one)
     _keep(run.host(host) / FILE, data)
     return one, data
@@ -111,6 +107,39 @@ def _keep(file: Path, data: bytes) -> None:
         new.replace(file)
     except IsADirectoryError:
         raise Refused(f"{file}: is a folder; wanted is a file, or nothing") from None
+
+
+def collect(run: Run, now: float) -> dict[str, dict[str, Any]]:
+    """File away and verify what came from every host, and note it: {host: {verdicts} or {refused}}."""
+    entries = run.by_host()
+    told: dict[str, dict[str, Any]] = {}
+    for expected in run.expected():
+        try:
+            one = _collect(run, expected.host, entries.get(expected.host, []), now)
+        except (Refused, OSError) as error:  # one host's trouble: the others are still taken in
+            told[expected.host] = {"refused": said(error)}
+            run.note(now, "refused", expected.host, why=said(error))
+            continue
+        if one is not None:
+            verdicts = {profile: str(verdict) for profile, verdict in one.verdicts.items()}
+            told[expected.host] = {"refused": one.refused[0]} if one.refused else {"verdicts": verdicts}
+    return told
+
+
+def _collect(run: Run, host: str, entries: list[Entry], now: float) -> Judged | None:
+    came = archives.file_away(run, host)
+    if came and came != run.incoming(host):
+        why = f"another result came: {came.name}; what came before is kept, and is not replaced by it"
+        run.note(now, archives.ANOTHER, host, why=why)
+    archives.vouched(run, host, entries)
+    one, kept = take(run, host)
+    if one is not None:
+        verdicts = {profile: str(verdict) for profile, verdict in one.verdicts.items()}
+        run.note(
+            now, archives.COLLECTED, host, refused="; ".join(one.refused), verdicts=verdicts,
+            judged=strict.digest(kept), finished="yes" if one.finished else "no", **one.inputs,
+        )  # fmt: skip
+    return one
 
 
 def _deadline(run: Run, expected: Expected, one: Judged | None) -> float | None:
@@ -136,23 +165,28 @@ def _as_expected(demanded: dict[str, Any], expected: Expected) -> None:
             raise Refused(f"plan.json is not of the host as it is expected: {said}")
 
 
-def _reached(entries: list[Entry], one: Judged | None, deadline: float | None, now: float) -> Reached:
+def _reached(
+    entries: list[Entry], one: Judged | None, deadline: float | None, now: float, watch: list[Entry]
+) -> tuple[Reached, str]:
+    """How far it came, and why that is not more."""
     if one and one.refused:
-        return "refused"
+        return "refused", ""
     if one and (one.finished or Verdict.FAIL in one.verdicts.values()):
-        return "judged"
-    phases = [entry.details.get("phase", "") for entry in entries if entry.event == "phase"]
-    if any(phase in ALIVE for phase in phases) or any(entry.event == "started" for entry in entries):
-        last = phases[-1] if phases else ""
-        if last == "finished":
-            return "uncollected"
-        if last == "vanished":
-            return "vanished"
-        return "lost" if deadline is None or now > deadline else "uncollected"
+        return "judged", ""
+    if gone.started(entries):
+        last = next((e.details.get("phase", "") for e in reversed(entries) if e.event == "phase"), "")
+        if last in ("finished", "vanished"):
+            return "uncollected" if last == "finished" else "vanished", ""
+        if deadline is None or now <= deadline:
+            return "uncollected", ""
+        why = gone.excuse(entries, watch, deadline)
+        return "uncollected" if why else "lost", why
     if one:
-        return "judged"
+        return "judged", ""
+    if any(entry.event == "started" for entry in entries):
+        return "uncollected", "the answer to its start was lost, and it was never seen at work"
     events = {entry.event for entry in entries}
-    return "never_reached" if "unreachable" in events and deadline is None else "not_started"
+    return "never_reached" if "unreachable" in events and deadline is None else "not_started", ""
 
 
 def _said(entry: Entry) -> str:

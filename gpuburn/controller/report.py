@@ -21,6 +21,8 @@ from gpuburn.controller.run import Run
 from gpuburn.finding import Verdict
 from gpuburn.strict import Refused
 
+NO_JOURNAL, BROKEN = "no journal was kept", "broken: "
+UNSOUND = (NO_JOURNAL, BROKEN)  # how what is said of a journal begins that vouches for nothing
 TEMPLATES = Path(__file__).parent / "templates"
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069]")
 FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # the last four: the full-width forms
@@ -110,9 +112,9 @@ def utc(at: float) -> str:
 def journal_state(run: Run) -> str:
     """Whether the run's journal still chains."""
     try:
-        return f"{len(journal.read(run.journal))} lines, unbroken" if run.journal.exists() else "no journal was kept"
+        return f"{len(journal.read(run.journal))} lines, unbroken" if run.journal.exists() else NO_JOURNAL
     except Refused as error:
-        return f"broken: {error}"
+        return f"{BROKEN}{error}"
 
 
 def not_tested(accounts: list[Account]) -> list[tuple[str, str, int]]:

@@ -70,9 +70,15 @@ class Run:
         check_host(name)
         return self.folder / "hosts" / name
 
-    def incoming(self, name: str) -> Path:
+    def incoming(self, name: str, number: int = 1) -> Path:
+        """The sealed file that came first, or another one that came later. No host has a ~ in its name."""
         check_host(name)
-        return self.folder / "incoming" / f"{name}.tar.gz"
+        return self.folder / "incoming" / (f"{name}.tar.gz" if number == 1 else f"{name}~{number}.tar.gz")
+
+    def arriving(self, name: str) -> Path:
+        """Where a sealed file is fetched to, before it has its place."""
+        check_host(name)
+        return self.folder / "incoming" / f"{name}~new.tar.gz"
 
     def expect(self, hosts: list[Expected], source: str = "inventory") -> None:
         """Write down who is expected. Coming back with other hosts adds them; nobody is dropped, and nobody changed."""
@@ -131,6 +137,13 @@ class Run:
     def told(self) -> list[Entry]:
         """What the journal tells, up to the first line that does not hold: a broken journal still leaves a report."""
         return journal.follow(self.journal)[0] if self.journal.exists() else []
+
+    def by_host(self) -> dict[str, list[Entry]]:
+        """What the journal tells of each host; of the run as a whole under ""."""
+        found: dict[str, list[Entry]] = {}
+        for entry in self.told():
+            found.setdefault(entry.host, []).append(entry)
+        return found
 
     def note(self, at: float, event: str, host: str = "", **details: Any) -> None:
         """Add a line to the run's journal."""

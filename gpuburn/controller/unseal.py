@@ -6,8 +6,9 @@ import gzip
 import shutil
 import tarfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
 
 from gpuburn import result as results, strict
 from gpuburn.strict import Refused
@@ -15,6 +16,7 @@ from gpuburn.strict import Refused
 PACKED = 256 * strict.MEBIBYTE
 UNPACKED = 512 * strict.MEBIBYTE
 FILES = 10_000
+BROKEN = (tarfile.TarError, EOFError, OSError, zlib.error, ValueError)  # what reading a file that is no archive raises
 
 
 def unseal(archive: Path, folder: Path) -> None:
@@ -26,7 +28,7 @@ def unseal(archive: Path, folder: Path) -> None:
     temporary.mkdir(parents=True)
     try:
         _unpack(archive, temporary)
-    except (tarfile.TarError, EOFError, OSError, zlib.error, ValueError) as error:
+    except BROKEN as error:
         shutil.rmtree(temporary)
         if isinstance(error, Refused):
             raise
@@ -55,28 +57,61 @@ class _Bounded:
         return data
 
 
+def same(archive: Path, folder: Path) -> bool:
+    """Whether the folder holds exactly what is packed in the archive: every file, byte for byte, and no other."""
+    left = {path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()}
+    try:
+        for name, source in _members(archive):
+            path = folder / name
+            if path not in left or path.is_symlink() or not _equal(source, path):
+                return False
+            left.remove(path)
+    except BROKEN:
+        return False
+    return not left
+
+
+def holds(archive: Path, name: str) -> bool:
+    """Whether a file of this name is packed in the archive; what cannot be read holds nothing."""
+    try:
+        return any(one == name for one, _ in _members(archive))
+    except BROKEN:
+        return False
+
+
+def _equal(source: IO[bytes], path: Path) -> bool:
+    with path.open("rb") as file:
+        while data := source.read(strict.MEBIBYTE):
+            if file.read(len(data)) != data:
+                return False
+        return not file.read(1)
+
+
 def _unpack(archive: Path, folder: Path) -> None:
-    with gzip.open(archive) as packed:
-        bounded = _Bounded(packed)
-        with tarfile.open(fileobj=cast("Any", bounded), mode="r|") as tar:
-            _take(archive.name, tar, folder)
-        while bounded.read(strict.MEBIBYTE):  # to the end, where gzip's own checksum stands
-            pass
-
-
-def _take(name: str, tar: tarfile.TarFile, folder: Path) -> None:
-    total = 0
-    for count, member in enumerate(tar, 1):
-        total += member.size
-        if not member.isreg() or member.size < 0 or not results.NAME.fullmatch(member.name):
-            raise Refused(f"{name}: {member.name[:100]!r} is not a plain file under a safe name")
-        if count > FILES or total > UNPACKED:
-            raise Refused(f"{name}: more than {FILES} files or {UNPACKED} bytes")
-        target = folder / member.name
+    for name, source in _members(archive):
+        target = folder / name
         if target.exists():
-            raise Refused(f"{name}: {member.name} is in it twice")
+            raise Refused(f"{archive.name}: {name} is in it twice")
         target.parent.mkdir(parents=True, exist_ok=True)
-        source = tar.extractfile(member)
-        assert source is not None  # a regular member has contents
-        with source, target.open("wb") as out:
+        with target.open("wb") as out:
             shutil.copyfileobj(source, out)
+
+
+def _members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    """Every file in the archive, to its end, where gzip's own checksum stands. Refuses all but plain evidence."""
+    check(archive)
+    with gzip.open(archive) as packed:
+        bounded, total = _Bounded(packed), 0
+        with tarfile.open(fileobj=cast("Any", bounded), mode="r|") as tar:
+            for count, member in enumerate(tar, 1):
+                total += member.size
+                if not member.isreg() or member.size < 0 or not results.NAME.fullmatch(member.name):
+                    raise Refused(f"{archive.name}: {member.name[:100]!r} is not a plain file under a safe name")
+                if count > FILES or total > UNPACKED:
+                    raise Refused(f"{archive.name}: more than {FILES} files or {UNPACKED} bytes")
+                source = tar.extractfile(member)
+                assert source is not None  # a regular member has contents
+                with source:
+                    yield member.name, source
+        while bounded.read(strict.MEBIBYTE):
+            pass

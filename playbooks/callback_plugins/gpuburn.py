@@ -38,6 +38,8 @@ from gpuburn.strict import Refused  # noqa: E402
 LONG = ("Install torch",)
 # After one of these a host is at work, and has to answer for itself.
 STARTS = ("Start the unit", "Start the agent detached")
+# Tasks by which every host is asked that is not left out: who answers is a witness that the controller's network works.
+ASKS = ("Look at the host without changing it", "See how the run stands", "See what is there")
 # Tasks that only steer the plays are not announced.
 QUIET = ("Validating", "Let time pass", "See how the run stands", "Leave", "Sweep", "Refuse", "Stop", "Note", "Nothing")
 VERDICT = "Say the verdict"
@@ -60,12 +62,16 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         self.stage = ""
         self.planned: list[str] = []
         self.refused = False
+        self.answered: set[str] = set()
+        self.silent: set[str] = set()
+        self.watched = 0.0
         self.stopped: dict[str, str] = {}
         self.announced = ""
 
     # -- the run id ---------------------------------------------------------------------------------------------------
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
+        self._round()
         self.stage = play.get_name().strip()
         if self.run is not None:
             return
@@ -99,6 +105,9 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
     def v2_runner_on_unreachable(self, result: Any) -> None:
         host, why = result._host.get_name(), str(result._result.get("msg", "")).removeprefix("Task failed: ")
         self.stopped[host] = f"unreachable: {why}"
+        self.silent.add(host)
+        self._watch(_task(result))
+        self.phases.pop(host, None)  # its next answer is news
         self._note("unreachable", host, stage=self.stage, task=_task(result), why=why)
         if _task(result) in STARTS:
             self._note("started", host, why="the answer was lost; it may be at work")
@@ -107,14 +116,28 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         if _task(result) in (VERDICT, AGAIN):
             return
         self.refused = self.refused or _task(result) in WHOLE
+        if _task(result) in ASKS:  # an answer, if a bad one
+            self.answered.add(result._host.get_name())
         said = result._result
         why = said.get("stderr") or said.get("msg") or said.get("module_stderr") or "failed"
         self._note("failed", result._host.get_name(), stage=self.stage, task=_task(result), why=str(why).strip()[-400:])
+
+    def _round(self) -> None:
+        """What one round of questions came to is noted where somebody did not answer: who did is a witness."""
+        if self.silent:
+            self._note("watch", answered=len(self.answered - self.silent), silent=len(self.silent))
+        self.answered, self.silent = set(), set()
+
+    def _watch(self, task: str) -> None:
+        if task == "See how the run stands":
+            self.watched = time.time()
 
     # -- progress -----------------------------------------------------------------------------------------------------
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
         name = task.get_name().rpartition(" : ")[2]
+        if name in ASKS:
+            self._round()
         if name.startswith(LONG):
             self._announce(name)
 
@@ -127,6 +150,9 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
     def v2_runner_on_ok(self, result: Any) -> None:
         name = _task(result)
         self._announce(name)
+        if name in ASKS:
+            self.answered.add(result._host.get_name())
+            self._watch(name)
         if name == "See how the run stands":
             self._progress(result._host.get_name(), result._result.get("stdout", ""))
         elif name in STARTS:
@@ -169,6 +195,9 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
             self._display.display(f"check: {'no host would run; see above' if self.refused else said}")
         if self.run is None or self.check or not (self.run.folder / "expected.json").exists():
             return
+        self._round()
+        if self.watched:
+            self._note("watched", until=self.watched)
         self._note("ended", ok=len(stats.ok), failed=len(stats.failures), unreachable=len(stats.dark))
         if not self._waited():
             again = f"ansible-playbook accept.yml -e gpuburn_run={self.run.id}"
@@ -186,6 +215,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
             return
         for one in accounts:
             self._display.display(f"{one.expected.host}: {_spoken(one.decision)}; {one.reason}")
+        if (state := report.journal_state(self.run)).startswith(report.UNSOUND):
+            self._display.error(f"{self.run.journal}: {state}")
         self._display.display(f"report: {index}")
 
     def _waited(self) -> bool:

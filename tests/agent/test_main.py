@@ -86,7 +86,9 @@ def test_version(capsys):
 
 
 def test_status_is_told_to_people_and_machines(tmp_path, capsys):
-    assert main(["status", str(tmp_path / "nowhere")]) == 0
+    assert main(["status", str(tmp_path / "nowhere")]) == 2
+    assert "nowhere: not a run folder" in capsys.readouterr().err
+    assert main(["status", str(tmp_path)]) == 0
     assert capsys.readouterr().out == "absent\n"
     state.save(tmp_path, State("r", 1, "running", "gemm", 1, 2))
     assert main(["status", str(tmp_path), "--json"]) == 0

@@ -93,6 +93,11 @@ def phases(run: Run, host: str, *names: str) -> None:
         run.note(runs.ISSUED + index, "phase", host, phase=name)
 
 
+def watched(run: Run, plan: Plan, after: float = 0.5) -> None:
+    """The controller waited until the deadline, and a little more."""
+    run.note(plan.deadline + after, "watched", until=plan.deadline + after)
+
+
 @pytest.mark.parametrize(
     ("seen", "late", "reached", "decision"),
     [
@@ -113,6 +118,8 @@ def test_how_far_a_host_came_without_a_result(
 ) -> None:
     run = runs.home(tmp_path, bare_metal)
     phases(run, "node1", *seen)
+    if late:
+        watched(run, bare_metal)
     one = the(run, bare_metal.deadline + (1 if late else 0))
     assert (one.reached, str(one.decision)) == (reached, decision)
     assert not one.decision.good
@@ -236,6 +243,7 @@ def test_hosts_that_are_all_lost_are_all_accounted_for(tmp_path: Path, bare_meta
     run = runs.home(tmp_path, *(of_host(bare_metal, f"node{index}") for index in range(count)))
     for index in range(count):
         phases(run, f"node{index}", "running")
+    watched(run, bare_metal)
     accounts = give(run, bare_metal.deadline + 1)
     assert summary(accounts) == {"rejected": count}
     assert len({one.expected.host for one in accounts}) == count
@@ -259,14 +267,16 @@ def test_a_broken_journal_still_leaves_an_account(tmp_path: Path, rehearsal: Pla
     assert the(run).decision is Decision.TRIAL_PASSED
 
 
-def test_the_worst_comes_first_and_then_the_rack(tmp_path: Path, rehearsal: Plan) -> None:
-    run = Run.of(tmp_path, runs.RUN)
+def test_the_worst_comes_first_and_then_the_rack(tmp_path: Path) -> None:
+    lost = of_host(runs.plan(runs.hardware(count=2)), "z")
+    run = runs.home(tmp_path, lost)
     run.expect([
         Expected(name, "hardware", "standard", "bare_metal", ["training"], rack=rack)
-        for name, rack in (("c", "r1"), ("a", "r2"), ("b", "r1"), ("z", "r9"))
+        for name, rack in (("c", "r1"), ("a", "r2"), ("b", "r1"))
     ])  # fmt: skip
-    phases(run, "z", "running")  # and no plan is left of it
-    assert [one.expected.host for one in give(run, NOW)] == ["z", "b", "c", "a"]
+    phases(run, "z", "running")
+    watched(run, lost)
+    assert [one.expected.host for one in give(run, lost.deadline + 1)] == ["z", "b", "c", "a"]
 
 
 def test_what_the_last_task_reads_says_good_only_of_the_good(tmp_path: Path, rehearsal: Plan) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import runs
 from gpuburn import evidence, run_folder, strict
 from gpuburn.agent.seal import seal
 from gpuburn.controller.collect import Collected, collect, take_in, unfinished
+from gpuburn.controller.run import Run
 from gpuburn.finding import Verdict
 from gpuburn.identity import Event
 from gpuburn.measurement import Reading, Work
@@ -364,15 +366,117 @@ def test_garbage_is_refused_and_the_next_archive_taken(tmp_path: Path, rehearsal
     assert again.verdicts == {"training": Verdict.PASS}
 
 
-def test_what_is_touched_at_home_is_refused_too(tmp_path: Path, rehearsal: Plan, folder: Path) -> None:
+def forge(folder: Path, plan: Plan) -> None:
+    """A failed product becomes a good one, in every file that says so, with all digests."""
+    for path in (folder / "steps/gemm").glob("readings.*.jsonl"):
+        path.write_bytes(path.read_bytes().replace(b'"value":5.0', b'"value":0.0'))
+    bare = dataclasses.replace(run_folder.outcomes(folder, plan)[1], measurements=[], facts=[])
+    (folder / "steps/gemm/outcome.json").write_bytes(
+        strict.encode(run_folder.amounts(folder, plan, plan.steps[1], bare))
+    )
+    runs.conclude(folder, plan)
+    (folder / "sealed.tar.gz").unlink()
+
+
+TOUCHES: dict[str, Callable[[Path, Plan], Any]] = {
+    "forged with all digests": forge,
+    "a reading more": lambda run, plan: (run / "steps/gemm/readings.cpu0.jsonl").open("ab").write(b"\n"),
+    "a file lost": lambda run, plan: (run / "steps/gemm/readings.cpu0.jsonl").unlink(),
+    "a file more": lambda run, plan: (run / "steps/gemm/note").write_bytes(b""),
+    "a link": lambda run, plan: [(run / "plan.json").unlink(), (run / "plan.json").symlink_to("/etc/passwd")],
+    "no result": lambda run, plan: (run / "result.json").unlink(),
+    "nothing left": lambda run, plan: shutil.rmtree(run),
+}
+
+
+@pytest.mark.parametrize("touch", TOUCHES.values(), ids=TOUCHES)
+def test_what_is_judged_is_the_sealed_file_and_not_what_lies_unpacked(
+    tmp_path: Path, rehearsal: Plan, touch: Callable[[Path, Plan], Any]
+) -> None:
+    answers = runs.answers(rehearsal)
+    answers["gemm"].append(Reading("wrong", 5.0, subject="cpu0", at=runs.ISSUED))
+    runs.write(tmp_path / "failed", rehearsal, answers)
+    run = runs.home(tmp_path / "reports", rehearsal)
+    runs.bring(run, "node1", tmp_path / "failed")
+    first = take_in(run, "node1")
+    assert first and first.verdicts == {"training": Verdict.FAIL}
+    home = run.host("node1") / "run"
+    truth = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
+    touch(home, rehearsal)
+    assert take_in(run, "node1") == first
+    assert {path: path.read_bytes() for path in home.rglob("*") if path.is_file()} == truth, "repaired"
+
+
+def later(run: Run, folder: Path, number: int) -> None:
+    """Another sealed file of the same host arrives."""
+    run.incoming("node1", number).write_bytes((folder / "sealed.tar.gz").read_bytes())
+
+
+def answered(tmp_path: Path, plan: Plan, name: str, wrong: float = 0.0, whole: bool = True) -> Path:
+    answers = runs.answers(plan)
+    answers["gemm"].append(Reading("wrong", wrong, subject="cpu0", at=runs.ISSUED))
+    runs.write(tmp_path / name, plan, answers)
+    if not whole:
+        (tmp_path / name / "result.json").unlink()
+        seal(tmp_path / name)
+    return tmp_path / name
+
+
+PASS, FAIL, INCOMPLETE = Verdict.PASS, Verdict.FAIL, Verdict.INCOMPLETE
+BAD, PART, BAD_PART, GOOD = (5.0, True), (0.0, False), (5.0, False), (0.0, True)
+
+
+@pytest.mark.parametrize(
+    ("came", "verdict", "contradicted"),
+    [
+        ((GOOD, BAD), INCOMPLETE, True),
+        ((BAD, GOOD), FAIL, True),
+        ((PART, GOOD), PASS, False),
+        ((BAD_PART, GOOD), FAIL, True),
+        ((GOOD, PART), PASS, False),
+        ((GOOD, BAD_PART), INCOMPLETE, True),
+        ((PART, BAD), FAIL, False),
+        ((PART, BAD_PART), FAIL, False),
+        ((BAD_PART, PART), FAIL, False),
+        ((PART, GOOD, BAD), INCOMPLETE, True),
+    ],
+)
+def test_of_several_sealed_files_the_first_result_counts_and_no_later_one_makes_it_better(
+    tmp_path: Path, rehearsal: Plan, came: tuple[tuple[float, bool], ...], verdict: Verdict, contradicted: bool
+) -> None:
+    run = runs.home(tmp_path / "reports", rehearsal)
+    for number, (wrong, whole) in enumerate(came, 1):
+        folder = answered(tmp_path, rehearsal, f"host{number}", wrong, whole)
+        runs.bring(run, "node1", folder) if number == 1 else later(run, folder, number)
+    before = {path: path.read_bytes() for path in (run.folder / "incoming").iterdir()}
+    found = take_in(run, "node1")
+    assert found and found.verdicts == {"training": verdict}
+    said = [one.why for one in found.findings if one.code == "host.another_result"]
+    assert bool(said) is contradicted
+    assert all("another result came: node1" in why for why in said)
+    assert {path: path.read_bytes() for path in (run.folder / "incoming").iterdir()} == before
+
+
+def test_a_result_that_was_refused_is_not_mended_by_a_later_one(tmp_path: Path, rehearsal: Plan, folder: Path) -> None:
+    run = runs.home(tmp_path / "reports", rehearsal)
+    later_on = answered(tmp_path, rehearsal, "good")
+    result(folder, lambda document: document.update(nonce="0" * 32))
+    seal(folder)
+    runs.bring(run, "node1", folder)
+    later(run, later_on, 2)
+    found = take_in(run, "node1")
+    assert found and "nonce" in found.refused[0]
+
+
+def test_what_is_no_archive_is_no_result_and_a_later_one_is_taken(
+    tmp_path: Path, rehearsal: Plan, folder: Path
+) -> None:
     run = runs.home(tmp_path / "reports", rehearsal)
     runs.bring(run, "node1", folder)
-    assert take_in(run, "node1")
-    with (run.host("node1") / "run" / "steps/gemm/readings.cpu0.jsonl").open("ab") as file:
-        file.write(b"\n")
+    run.incoming("node1").write_bytes(run.incoming("node1").read_bytes()[:-100])
+    later(run, folder, 2)
     found = take_in(run, "node1")
-    assert found is not None
-    assert "changed: steps/gemm/readings.cpu0.jsonl" in found.refused[0]
+    assert found and (found.verdicts, found.refused) == ({"training": PASS}, [])
 
 
 def without_result(tmp_path: Path, plan: Plan, wrong: float = 0.0) -> Path:

@@ -158,6 +158,18 @@ def test_collect_and_report_tell_what_came_of_it(gpuburn: Any, collected: Path) 
     assert json.loads(gpuburn("report", *where, "--json").out)["node1"]["good"] is True
 
 
+@pytest.mark.parametrize("machine", [(), ("--json",)])
+def test_a_broken_or_lost_journal_is_said_on_the_console_too(gpuburn: Any, collected: Path, machine: Any) -> None:
+    where = ("--run", runs.RUN, "--reports", collected / "reports", *machine)
+    gpuburn("collect", *where[:4])
+    assert gpuburn("report", *where).err == ""
+    journal = Run.of(collected / "reports", runs.RUN).journal
+    journal.write_bytes(b"garbage\n" + journal.read_bytes())
+    assert "journal.jsonl: broken: journal.jsonl:1: " in gpuburn("report", *where).err
+    journal.unlink()
+    assert "journal.jsonl: no journal was kept" in gpuburn("report", *where).err
+
+
 def test_a_plan_that_cannot_be_read_ends_neither_collect_nor_report(gpuburn: Any, collected: Path) -> None:
     run = Run.of(collected / "reports", runs.RUN)
     run.expect([*run.expected(), *(type(one)(**{**strict.plain(one), "host": "node0"}) for one in run.expected())])

@@ -87,7 +87,7 @@ def test_a_host_that_went_away_is_judged_at_the_moment_of_the_last_line_of_the_j
     run = runs.home(tmp_path, plan)
     run.note(runs.ISSUED, "started", plan.host)
     assert replay.replay(run, SAME).accounts[0].reached == "uncollected"
-    run.note(plan.deadline + 1, "ended")
+    run.note(plan.deadline + 1, "watched", until=plan.deadline)
     assert replay.replay(run, SAME).accounts[0].reached == "lost"
 
 

@@ -175,6 +175,7 @@ def test_every_expected_host_has_a_row_and_a_page(tmp_path: Path, rehearsal: Pla
 def test_the_only_host_that_is_lost_has_its_row(tmp_path: Path, bare_metal: Plan) -> None:
     run = runs.home(tmp_path, bare_metal)
     run.note(1.0, "phase", "node1", phase="running")
+    run.note(bare_metal.deadline, "watched", until=bare_metal.deadline)
     written(run, bare_metal.deadline + 1)
     assert "rejected" in index_of(run).text
     [row] = csv.DictReader(io.StringIO((run.folder / "findings.csv").read_text()))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from e2e.conftest import UNREACHABLE
+from e2e.conftest import PLAYBOOK, ROOT, UNREACHABLE
 
 pytestmark = pytest.mark.e2e
 FRIENDLY = {
@@ -109,3 +113,47 @@ def test_a_detached_start_tells_of_every_host_that_could_not_be_started(accept):
     assert (ran.recap("good")["failed"], ran.recap("dead")["failed"]) == (0, 1)
     assert "not started: stopped at preflight" in ran.output
     assert f"-e gpuburn_run={ran.run}" in ran.output
+
+
+def test_from_another_folder_the_prepared_sentence_is_said(tmp_path):
+    inventory = tmp_path / "hosts.yml"
+    inventory.write_text("all: {hosts: {host: {ansible_connection: local}}}\n")
+    done = subprocess.run(
+        [PLAYBOOK, ROOT / "accept.yml", "-i", inventory], cwd=tmp_path, capture_output=True, text=True, timeout=120,
+        env={name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")},
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "no run id: run from the root of the repository" in done.stdout + done.stderr
+
+
+def test_a_host_whose_result_is_here_is_never_started_again(accept, tmp_path):
+    """Its run folder is gone when the controller comes back, and later another result lies there."""
+    first = accept({"good": {}})
+    assert first.decisions() == {"good": "trial passed"}
+    [folder] = (tmp_path / "runs" / "good").iterdir()
+    incoming = first.reports / first.run / "incoming"
+    sealed = (incoming / "good.tar.gz").read_bytes()
+    shutil.rmtree(folder)
+    again = accept({"good": {}}, "-e", f"gpuburn_run={first.run}")
+    assert (again.status, again.recap("good")["changed"]) == (0, 0), again.output[-3000:]
+    assert not folder.exists(), "nothing was made or started there"
+    folder.mkdir()
+    (folder / "sealed.tar.gz").write_bytes(b"another")
+    other = accept({"good": {}}, "-e", f"gpuburn_run={first.run}")
+    assert other.decisions() == {"good": "trial passed"}
+    assert (incoming / "good.tar.gz").read_bytes() == sealed
+    assert (incoming / "good~2.tar.gz").read_bytes() == b"another"
+    assert any("another result came: good~2.tar.gz" in one for one in other.report["hosts"][0]["trouble"])
+
+
+def test_a_host_that_nobody_watched_is_not_said_to_have_gone_away(accept):
+    """Started and left; when somebody comes back after its deadline it cannot be reached."""
+    short = {"gpuburn_grace": 0, "gpuburn_steps": ["idle"]}
+    started = accept({"good": short}, "-e", "gpuburn_wait=no")
+    assert started.status == 0, started.output[-3000:]
+    plan = json.loads((started.reports / started.run / "hosts" / "good" / "plan.json").read_text())
+    time.sleep(max(0.0, plan["deadline"] - time.time()) + 1)
+    back = accept({"good": {**UNREACHABLE, **short}}, "-e", f"gpuburn_run={started.run}")
+    assert back.status == 2
+    assert back.decisions() == {"good": "undecided"}
+    assert "nobody watched it until its deadline" in back.report["hosts"][0]["reason"]

@@ -153,6 +153,7 @@ def test_a_host_that_may_still_come_home_is_not_kept(tmp_path: Path) -> None:
     reported(first, deadline - 1)
     assert not (first.folder / kept.FILE).exists()
     assert decisions(overview.of(tmp_path / "reports", LOT, deadline - 1)) == {"a": "undecided"}
+    first.note(deadline, "watched", until=deadline)
     assert decisions(overview.of(tmp_path / "reports", LOT, deadline + 1)) == {"a": "rejected"}
 
 
