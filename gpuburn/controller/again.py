@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
-from gpuburn import __version__, criteria
+from gpuburn import __version__, criteria, strict
 from gpuburn.controller.run import Run
 from gpuburn.limit import Limit
 from gpuburn.plan import Plan, Step
@@ -12,6 +13,7 @@ from gpuburn.strict import Refused
 
 SHOWN = 5  # hosts that are named of those that are missing
 LIMITS = "gpuburn_limits"
+SITE = "site.json"  # a host's variables, as they were when it was planned
 
 
 def everyone(run: Run, hosts: Iterable[str]) -> None:
@@ -24,6 +26,14 @@ def everyone(run: Run, hosts: Iterable[str]) -> None:
             f"run {run.id} also expects {', '.join(missing[:SHOWN])}{more}; "
             "come back with the -i and -l that it began with, so that every host has its word"
         )
+
+
+def same_place(kept: Path, state_dir: str, where: str) -> None:
+    """Refuse to look for a run where it does not lie: it would be started a second time beside itself. kept: what the
+    site's variables were when the host was planned."""
+    was = strict.loads(strict.load_file(kept), kept.name).get("state_dir", "") if kept.exists() else state_dir
+    if was != state_dir:
+        raise Refused(f"{where}: {_told('gpuburn_state_dir', was, state_dir)}; a changed inventory is a new run")
 
 
 def unchanged(kept: Plan, now: Plan, origin: dict[str, str], where: str) -> None:

@@ -194,9 +194,7 @@ def plan(
         try:
             held.check(host.name, host.site.delivery)
             if write:
-                archives.file_away(
-                    run, host.name
-                )  # of a collection that was cut short: not fetched over
+                archives.file_away(run, host.name)  # of a collection that was cut short: not fetched over
             told[host.name] = {
                 **_planned(run, host, printed, now, write, source),
                 "over": archives.over(run, host.name, entries.get(host.name, [])),
@@ -218,11 +216,13 @@ def _planned(run: Run, host: Host, printed: str, now: float, write: bool, source
         kept.issued if kept else now,
     )  # fmt: skip
     if kept:
+        again.same_place(run.host(host.name) / again.SITE, host.site.state_dir, f"{source}: host {host.name}")
         again.unchanged(kept, made, host.origin, f"{source}: host {host.name}")
     elif write:
         run.host(host.name).mkdir(parents=True, exist_ok=True)
         (run.host(host.name) / "plan.json").write_bytes(strict.encode(made))
         (run.host(host.name) / "look.json").write_bytes(strict.encode(seen))
+        (run.host(host.name) / again.SITE).write_bytes(strict.encode(host.site))
     return {"plan": str(run.host(host.name) / "plan.json"), "text": describe(kept or made)}
 
 

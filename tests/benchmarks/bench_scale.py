@@ -6,6 +6,7 @@ digest in the journal, the archive's place taken by an empty file), then everyth
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
 import resource
@@ -17,7 +18,7 @@ from pathlib import Path
 import runs
 
 from gpuburn import __version__, journal, planning, resolve, strict
-from gpuburn.controller import account
+from gpuburn.controller import account, archives
 from gpuburn.controller.judged import SCHEMA, Judged, Part, Said, Series, demanded, encode
 from gpuburn.controller.run import Run
 from gpuburn.finding import Verdict
@@ -75,13 +76,15 @@ def make(reports: Path, count: int) -> None:
     (run.folder / "incoming").mkdir(parents=True)
     for number in range(count):
         one = judged(plan, number, near)
-        data = encode(one)
         folder = run.host(one.host)
         folder.mkdir(parents=True)
-        (folder / "judged.json").write_bytes(data)
         run.incoming(one.host).write_bytes(b"")
+        one = dataclasses.replace(one, inputs=archives.held(run, one.host).details())
+        data = encode(one)
+        (folder / "judged.json").write_bytes(data)
         expected.append(runs.expected(plan, host=one.host, rack=f"r{number // 4:04}"))
-        entry = journal.Entry(number + 1, runs.ISSUED, "collected", previous, one.host, {"judged": strict.digest(data)})
+        details = {"judged": strict.digest(data), **one.inputs}
+        entry = journal.Entry(number + 1, runs.ISSUED, archives.COLLECTED, previous, one.host, details)
         lines.append(strict.line(entry))
         previous = strict.digest(lines[-1].rstrip(b"\n"))
     run.expect(expected)

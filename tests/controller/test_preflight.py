@@ -274,6 +274,7 @@ LIMIT = {"gemm.tflops": {"unit": "TFLOP/s", "min": 1.0, "because": "annex B"}}
         ),
         ({}, {"gpuburn_grace": 5.0}, "gpuburn_grace was '900' .* is '5' now"),
         ({}, {"gpuburn_become": True}, "gpuburn_become was 'user'"),
+        ({}, {"gpuburn_state_dir": "/srv"}, "gpuburn_state_dir was '/var/lib/gpuburn' .* is '/srv' now"),
     ],
 )
 def test_coming_back_with_another_demand_is_refused_for_that_host_by_name(

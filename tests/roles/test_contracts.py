@@ -119,6 +119,25 @@ def test_plays_that_touch_hosts_leave_out_those_that_were_stopped():
         assert first["ansible.builtin.meta"] == "end_host" and "gpuburn_stopped is defined" in first["when"]
 
 
+def test_planning_all_hosts_cannot_fail_all_hosts():
+    """One that printed nonsense is refused by name; a task that runs once and fails would stop the others."""
+    [planned, told] = tasks(load(ROOT / "roles/preflight/tasks/plan.yml"))
+    assert planned["run_once"] and planned["failed_when"] is False
+    assert "rc | default(1) == 0" in told["ansible.builtin.set_fact"]["__preflight_told"]
+
+
+def test_what_came_from_a_host_is_never_fetched_over():
+    [fetch] = [task for task in tasks(load(ROOT / "roles/collect/tasks/main.yml")) if "ansible.builtin.fetch" in task]
+    variables = load(ROOT / "roles/collect/vars/main.yml")
+    assert fetch["ansible.builtin.fetch"]["dest"] == "{{ __collect_arriving }}"
+    assert variables["__collect_arriving"].endswith("~new.tar.gz")
+
+
+def test_before_the_inventory_is_checked_no_task_is_a_hosts_own():
+    for task in tasks(load(ROOT / "roles/preflight/tasks/expect.yml")):
+        assert task["delegate_to"] == "localhost" and task["run_once"] is True, task["name"]
+
+
 def test_a_task_that_runs_once_in_the_report_cannot_fail_every_host():
     [run_once] = [task for task in tasks(load(ROOT / "roles/acceptance/tasks/main.yml")) if task.get("run_once")]
     assert run_once["failed_when"] is False
