@@ -20,7 +20,7 @@ from gpuburn.probe import Probe, discover
 
 PASS, FAIL, INCOMPLETE, NOT_APPLICABLE = Verdict
 MET = ("limit.met", "fact.met")  # what a pass rests on: a demand on a quantity, and an answer within it
-BESIDE = ("identity.", "telemetry.", "idle.")
+BESIDE = ("identity.",)
 EVENTS = "events.jsonl"
 HARDWARE_GUARDS = ("temperature",)
 
@@ -51,7 +51,7 @@ def fold(findings: Iterable[Finding], profile: str) -> Verdict:
 
 
 def proves(one: Finding) -> bool:
-    """Whether a pass can rest on this: a demand on what a device did, met. To be there or to be watched is no proof."""
+    """Whether a pass can rest on this: a demand on what a device did, met. To be there is no proof."""
     return one.verdict is PASS and one.code in MET and not one.about.startswith(BESIDE)
 
 
