@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 
 from gpuburn.controller import breaking, waived as waivings
 from gpuburn.controller.analysis import Analysis, analyse
@@ -71,13 +69,7 @@ class Account:
 
     @cached_property
     def collected(self) -> Collected | None:
-        if self.judged is None:
-            return None
-        found = take_in(self.run, self.expected.host)
-        if found and found.refused and not self.judged.refused:  # the unpacked copy is not what was judged
-            with tempfile.TemporaryDirectory(prefix="gpuburn-report-") as scratch:
-                return take_in(self.run, self.expected.host, Path(scratch))
-        return found
+        return take_in(self.run, self.expected.host) if self.judged else None
 
     def forget(self) -> None:
         """Let go of what was read for a page."""

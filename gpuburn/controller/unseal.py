@@ -63,7 +63,7 @@ def same(archive: Path, folder: Path) -> bool:
     try:
         for name, source in _members(archive):
             path = folder / name
-            if path not in left or path.is_symlink() or not _equal(source, path):
+            if path not in left or path.is_symlink() or not path.is_file() or not _equal(source, path):
                 return False
             left.remove(path)
     except BROKEN:

@@ -17,9 +17,9 @@ each_thing = pytest.mark.parametrize("put", THINGS.values(), ids=THINGS)
 
 
 def uncollected(fleet: Fleet) -> Path:
-    """The host's sealed file; nothing is kept of what it amounted to."""
-    for name in ("judged.json", "sealed.sha256"):
-        (fleet.run.host("bad") / name).unlink()
+    """The host's sealed file; nothing tells of what it was, or amounted to."""
+    fleet.run.journal.unlink()
+    (fleet.run.host("bad") / "judged.json").unlink()
     return fleet.run.incoming("bad")
 
 
@@ -34,10 +34,10 @@ def test_a_result_in_the_sealed_file(fleet: Fleet, change: Bytes, says: str) -> 
 
 @some_texts
 def test_a_result_that_replaces_one_that_was_collected(fleet: Fleet, change: Bytes, says: str) -> None:
-    """What was kept of the first says nothing of the second."""
+    """The journal vouches for the first."""
     whole = (fleet.run.host("bad") / "run" / "result.json").read_bytes()
     hostile.sealed(fleet.run.incoming("bad"), "result.json", change(whole))
-    fleet.refused("result.json", says)
+    fleet.refused("bad.tar.gz", "was changed since line")
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_sealed_file_that_is_none(fleet: Fleet, put: object) -> None:
 @each_thing
 def test_a_sealed_file_that_is_none_any_more(fleet: Fleet, put: object) -> None:
     put(fleet.run.incoming("bad"))  # type: ignore[operator]
-    fleet.refused("bad.tar.gz", "a sealed file is a regular one")
+    fleet.refused("bad.tar.gz", "was lost since line")
 
 
 @pytest.mark.parametrize("data", [b"", b"garbage", b"\x1f\x8b" + bytes(100)], ids=["nothing", "garbage", "gzip's name"])
@@ -81,6 +81,7 @@ def test_a_sealed_file_that_is_garbage(fleet: Fleet, data: bytes) -> None:
 
 @each_text
 def test_a_plan_on_the_controller(fleet: Fleet, change: Bytes, says: str) -> None:
+    uncollected(fleet)
     plan = fleet.run.host("bad") / "plan.json"
     whole = plan.read_bytes()
     assert change(whole) != whole
@@ -90,15 +91,20 @@ def test_a_plan_on_the_controller(fleet: Fleet, change: Bytes, says: str) -> Non
 
 @each_thing
 def test_a_plan_on_the_controller_that_is_no_file(fleet: Fleet, put: object) -> None:
+    uncollected(fleet)
     plan = fleet.run.host("bad") / "plan.json"
     put(plan)  # type: ignore[operator]
     fleet.refused("plan.json", "longer than" if put is hostile.sparse else "not a regular file")
 
 
-def test_a_plan_that_demands_less_than_the_one_that_was_sent(fleet: Fleet) -> None:
+@pytest.mark.parametrize("vouched", [True, False])
+def test_a_plan_that_demands_less_than_the_one_that_was_sent(fleet: Fleet, vouched: bool) -> None:
+    if not vouched:
+        uncollected(fleet)
     plan = fleet.run.host("bad") / "plan.json"
     plan.write_bytes(plan.read_bytes().replace(b'"max": 0.0', b'"max": 9.0'))
-    fleet.refused("result.json", "another plan than the one that was sent")
+    says = ("plan.json", "was changed since line") if vouched else ("result.json", "another plan than the one")
+    fleet.refused(*says)
 
 
 @some_texts
@@ -106,5 +112,5 @@ def test_evidence_in_the_sealed_file(fleet: Fleet, change: Bytes, says: str) -> 
     """An outcome that lies: its digest is not the one that the result names."""
     name = "steps/gemm/outcome.json"
     whole = (fleet.run.host("bad") / "run" / name).read_bytes()
-    hostile.sealed(fleet.run.incoming("bad"), name, change(whole))
+    hostile.sealed(uncollected(fleet), name, change(whole))
     fleet.refused(name, "evidence is missing, added or changed")

@@ -55,6 +55,12 @@ def test_a_folder_stands_where_a_judgement_is_kept(fleet: Fleet) -> None:
     assert bad["decision"] == "undecided" and "judged.json: is a folder" in bad["reason"]
 
 
+@pytest.mark.parametrize("put", [hostile.link, hostile.pipe, hostile.folder, hostile.device])
+def test_an_unpacked_copy_that_is_no_file_is_not_read(fleet: Fleet, put: Any) -> None:
+    put(fleet.run.host("bad") / "run" / "steps/gemm/readings.gpu0.jsonl")
+    stands(fleet)
+
+
 def test_an_unpacked_copy_that_was_changed_is_not_what_is_shown(fleet: Fleet) -> None:
     with (fleet.run.host("bad") / "run" / "steps/gemm/readings.gpu0.jsonl").open("ab") as file:
         file.write(b"\n")

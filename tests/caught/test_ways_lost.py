@@ -46,6 +46,7 @@ def test_a_host_goes_away_under_load(tmp_path: Path) -> Account:
     plan = hosts.plan()
     run = hosts.fleet(tmp_path, plan, 1)
     run.note(runs.ISSUED, "phase", "bad", phase="running")
+    run.note(plan.deadline + 0.5, "watched", until=plan.deadline + 0.5)
     assert hosts.others(run, plan.deadline + 1) == {"accepted"}
     return hosts.the(run, now=plan.deadline + 1)
 
