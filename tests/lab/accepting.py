@@ -101,7 +101,7 @@ def with_agent(lab: Lab, reports: Path) -> Layer:
 
     def prepare(host: Host) -> None:
         wheels = wheelhouse(lab.cache)
-        ran = accept(lab, [host], reports, {"gpuburn_steps": ["idle"], "gpuburn_wheelhouse": str(wheels)})
+        ran = accept(lab, [host], reports, {"gpuburn_steps": ["checkpoint"], "gpuburn_wheelhouse": str(wheels)})
         assert ran.status == 0, ran.output[-4000:]
         host.ssh("sh", "-c", "rm -rf /var/lib/gpuburn/2* /opt/gpuburn/wheels/*")
 

@@ -89,8 +89,8 @@ def test_a_crash_under_load_is_resumed_after_the_boot_and_fails(lab: Lab, fresh,
 
 def test_coming_back_to_a_finished_run_changes_nothing(lab: Lab, fresh, tmp_path: Path):
     [host] = fresh("patient")
-    first = accept(lab, [host], tmp_path, {"gpuburn_steps": ["idle"]})
-    again = accept(lab, [host], tmp_path, {"gpuburn_steps": ["idle"]}, "-e", f"gpuburn_run={first.run}")
+    first = accept(lab, [host], tmp_path, {"gpuburn_steps": ["checkpoint"]})
+    again = accept(lab, [host], tmp_path, {"gpuburn_steps": ["checkpoint"]}, "-e", f"gpuburn_run={first.run}")
     assert (first.status, again.status) == (0, 0), again.output[-3000:]
     assert "changed=0" in again.output[again.output.find("PLAY RECAP") :]
 
