@@ -8,6 +8,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pytest
 import runs
 
 from caught import hosts
@@ -80,6 +81,17 @@ def test_the_result_is_of_an_earlier_run(tmp_path: Path) -> Account:
     seal(folder)
     runs.bring(run, plan.host, folder)
     return hosts.the(run)
+
+
+@pytest.mark.parametrize("name", ["run", "delivery", "host", "nonce", "plan_sha256", "criteria"])
+def test_a_result_that_says_to_be_of_another(tmp_path: Path, name: str) -> None:
+    """Each of these alone is enough: the plan on its disk is the one that was sent, and so is everything else."""
+
+    def spoil(folder: Path) -> None:
+        runs.edit(folder / "result.json", lambda result: result.update({name: "f" * 64}))
+
+    one = hosts.host(tmp_path, hosts.plan(), spoil=spoil)
+    assert (one.reached, str(one.decision)) == ("refused", "undecided")
 
 
 @caught("Google CHS", CHS, "the wrapper ends for all if one node is not idle", "not_started", "untested")
