@@ -9,12 +9,14 @@ import fcntl
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 from gpuburn import strict
 from gpuburn.strict import Refused
 
 GENESIS = strict.digest(b"")
 LIMIT = 64 * strict.MEBIBYTE
+TAIL = 65536  # bytes: more than the longest line that is written
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +37,32 @@ def append(book: Path, at: float, event: str, host: str = "", details: dict[str,
         raise Refused(f"{book}: not a regular file of at most {LIMIT} bytes; a journal that is read is no longer")
     with book.open("a+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        file.seek(0)
-        data = file.read()
-        if data and not data.endswith(b"\n"):  # a writer was cut short: its line stays, for read() to find
-            file.write(b"\n")
-        lines = data.splitlines()
-        previous = strict.digest(lines[-1]) if lines else GENESIS
-        entry = Entry(len(lines) + 1, at, event, previous, host, details or {})
+        number, previous = _last(file)
+        entry = Entry(number + 1, at, event, previous, host, details or {})
         file.write(strict.line(entry))
         file.flush()
         os.fsync(file.fileno())
     return entry
+
+
+def _last(file: BinaryIO) -> tuple[int, str]:
+    """The number and the digest of the last line; from the end of the file, which grows long over a large fleet."""
+    end = file.seek(0, os.SEEK_END)
+    file.seek(max(0, end - TAIL))
+    tail = file.read()
+    if tail.endswith(b"\n"):
+        line = tail[:-1].rpartition(b"\n")[2]
+        try:
+            if len(line) + 1 < len(tail) or end <= TAIL:
+                return strict.build(Entry, strict.loads(line, "journal"), "journal").number, strict.digest(line)
+        except Refused:
+            pass  # a line that does not hold stays, for read() to find; the lines are counted instead
+    file.seek(0)
+    data = file.read()
+    if data and not data.endswith(b"\n"):  # a writer was cut short
+        file.write(b"\n")
+    lines = data.splitlines()
+    return len(lines), strict.digest(lines[-1]) if lines else GENESIS
 
 
 def read(book: Path) -> list[Entry]:

@@ -117,3 +117,19 @@ def _four_lines(tmp_path_factory: pytest.TempPathFactory) -> None:
     for number in range(4):
         journal.append(book, float(number), "phase", f"node{number}")
     LINES = book.read_bytes()
+
+
+@pytest.mark.parametrize("tail", [1, 50, 200, 10_000])
+def test_a_long_journal_is_continued_from_its_end(book: Path, monkeypatch: pytest.MonkeyPatch, tail: int) -> None:
+    monkeypatch.setattr(journal, "TAIL", tail)
+    for number in range(5, 9):
+        append(book, float(number), "phase", details={"why": "x" * (number * 40)})
+    assert [entry.number for entry in read(book)] == list(range(1, 10))
+
+
+def test_a_line_that_does_not_hold_is_counted_and_found(book: Path) -> None:
+    with book.open("ab") as file:
+        file.write(b'{"not": "an entry"}\n')
+    assert append(book, 9.0, "end").number == 7
+    with pytest.raises(Refused, match=r"journal\.jsonl:6"):
+        read(book)
