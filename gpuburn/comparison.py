@@ -94,6 +94,8 @@ def _judged(asked: Asked, metric: Metric, limit: Limit, m: Measurement, subject:
         return asked.finding("limit.within_guard", INCOMPLETE, why, subject, point)
     if limit.admits(m.value):
         return asked.finding("limit.met", PASS, f"{value}; {wish}", subject, point, limit.marginal(m.value))
+    if limit.missed == "incomplete":
+        return asked.finding("limit.unproven", INCOMPLETE, f"{value}; {wish}", subject, point)
     if limit.can_reject:
         return asked.finding("limit.failed", FAIL, f"{value}; {wish}", subject, point)
     why = f"{value}; outside: {wish}, a number of {limit.confidence} confidence, which may not reject"

@@ -59,7 +59,8 @@ class Limit:
     equals, agree: what a fact must be, or among whom it must be the same (cohort: also over the host's own devices).
     informational: why this quantity is recorded and not judged; uncalibrated: it would be, if there were a number.
     reference: the number that the bounds were made from. action: what to do where it is missed.
-    loosened: what gpuburn itself demands, where a site demands less.
+    loosened: what gpuburn itself demands, where a site demands less. missed: what a value outside the bounds leads to;
+    incomplete where it speaks of our own watching and not of the hardware.
     source: limits.yml, sku, baseline, site (the inventory) or contract; confidence: high may fail, medium may warn, low
     informs.
     """
@@ -85,6 +86,7 @@ class Limit:
     reference: Reference | None = None
     action: str = ""
     loosened: str = ""
+    missed: Literal["fail", "incomplete"] = "fail"
 
     def __post_init__(self) -> None:
         demands = [self.numeric, bool(self.of), self.equals is not None, bool(self.agree), bool(self.informational)]
@@ -121,7 +123,7 @@ class Limit:
         """Whether a value can make a host fail: a demand of high confidence that has more than a warning."""
         bounds = (self.min, self.max, self.fail_below, self.fail_above)
         demanding = any(one is not None for one in bounds) or self.equals is not None or bool(self.agree)
-        return demanding and self.confidence == "high"
+        return demanding and self.confidence == "high" and self.missed == "fail"
 
     @property
     def tolerance(self) -> float | None:

@@ -133,3 +133,12 @@ def test_another_model_fails_and_an_unknown_one_is_not_proven(said: str, code: s
     facts = [Fact("p.sku", said, subject="gpu0")]
     outcome = Outcome("triad", "p", 1, Status.COMPLETED, "", 0.0, 1.0, 1, [], [], facts)
     assert [f.code for f in compare(Asked(one, STEP, Observed(), [("gpu0", NOWHERE)]), outcome)] == [code]
+
+
+def test_a_demand_on_our_own_watching_proves_nothing_where_it_is_missed_and_rejects_nobody() -> None:
+    watching = limit(max=15.0, missed="incomplete")
+    assert not watching.can_reject
+    assert (judged(watching, measured(20.0)).code, str(judged(watching, measured(20.0)).verdict)) == (
+        "limit.unproven", "incomplete",
+    )  # fmt: skip
+    assert judged(watching, measured(2.0)).code == "limit.met"

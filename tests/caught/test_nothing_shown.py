@@ -157,7 +157,7 @@ def test_nvml_does_not_answer(tmp_path: Path) -> Account:
 
 
 @caught("NVSentinel", "NVIDIA/NVSentinel#1748", "failing memory stalls the checker, which then reports nothing",
-        "limit.failed", "rejected")  # fmt: skip
+        "limit.unproven", "undecided")  # fmt: skip
 def test_the_sampler_was_blind(tmp_path: Path) -> Account:
     plan = hosts.plan()
     one = hosts.host(tmp_path, plan, hosts.changed(plan, "gemm", "gap", 40.0))
