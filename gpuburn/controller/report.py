@@ -17,6 +17,7 @@ from gpuburn.controller import breaking, lineage, particulars
 from gpuburn.controller.account import Account, settle, summary, verdict, ways
 from gpuburn.controller.analysis import Statement
 from gpuburn.controller.deliveries import history
+from gpuburn.controller.explain_text import RULES
 from gpuburn.controller.run import Run
 from gpuburn.finding import Verdict
 from gpuburn.strict import Refused
@@ -69,6 +70,7 @@ def write(run: Run, accounts: list[Account], now: float, said: Sequence[Statemen
         journal=states,
         untested=not_tested(accounts),
         criteria=particulars.criteria(accounts),
+        rule=RULES[run.policy().decision_rule],
         said=said,
         waivers=waivers,
         trouble=trouble,
@@ -158,6 +160,7 @@ def document(run: Run, accounts: list[Account], now: float, said: Sequence[State
         "decisions": summary(accounts),
         "waivers": lineage.waivers(run, accounts),
         "fleet": strict.plain(list(said)),
+        "decision_rule": run.policy().decision_rule,
         "limits": particulars.limits(accounts),
         "criteria": {digest: hosts for digest, hosts in particulars.criteria(accounts) if digest},
         "hosts": [

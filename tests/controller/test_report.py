@@ -261,3 +261,10 @@ def test_the_criteria_are_named_on_every_page_and_counted_on_the_index(tmp_path:
     assert f"{rehearsal.criteria}2 {'3' * 64}1 no plan reached them1" in text
     document = json.loads((run.folder / "report.json").read_bytes())
     assert document["criteria"] == {rehearsal.criteria: 2, "3" * 64: 1}
+
+
+def test_the_decision_rule_is_printed(hostile: Run) -> None:
+    report.make(hostile, NOW)
+    page = (hostile.folder / "index.html").read_text()
+    assert "Decision rule: simple acceptance" in page
+    assert json.loads((hostile.folder / "report.json").read_bytes())["decision_rule"] == "simple"
