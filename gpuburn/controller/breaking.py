@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from gpuburn.controller import people
 from gpuburn.controller.fleet.breaker import SUSPECT, Tripped
 from gpuburn.controller.judged import Judged
 from gpuburn.controller.run import RUN, Run
@@ -62,8 +63,7 @@ def _suspect(one: Finding) -> Finding:
 
 def release(run: Run, by: str, reason: str, at: float) -> list[Check]:
     """A named person lets what tripped so far stand. Refused where nothing is held, or a name or reason is missing."""
-    if not by.strip() or not reason.strip():
-        raise Refused("a breaker is released by a named person (--by) for a reason (--reason)")
+    people.signed(by, reason)
     open_ = _open(run.entries())
     if not open_:
         raise Refused(f"run {run.id}: no breaker is tripped that is not released")

@@ -77,7 +77,7 @@ def named(run: Run, host: str) -> Expected:
 
 def record(run: Run, expected: Expected, said: Personal, policy: Policy) -> None:
     """Write a person's decision into the journal. Raises Refused for what a person may not say of this host."""
-    _signed(said.by, said.reason)
+    signed(said.by, said.reason)
     if said.profile:
         known(said.profile, expected.profiles, f"host {expected.host}: --profile")
     if said.decision in GOOD and not acceptable(expected, policy):
@@ -94,7 +94,7 @@ def record(run: Run, expected: Expected, said: Personal, policy: Policy) -> None
 
 def record_cause(run: Run, expected: Expected, said: Cause, failed: bool) -> None:
     """Write the cause of a failed attempt into the journal."""
-    _signed(said.by, said.reason)
+    signed(said.by, said.reason)
     if not failed:
         raise Refused(f"host {expected.host} did not fail in run {run.id}; there is no cause to record")
     run.note(said.at, CAUSE, expected.host, by=said.by, reason=said.reason)
@@ -120,8 +120,8 @@ def _conditional(said: Personal) -> None:
         raise Refused(f"--due is {c.due}, which is over; wanted is a day to come")
 
 
-def _signed(by: str, reason: str) -> None:
-    """Whoever decides has a name, and says why."""
+def signed(by: str, reason: str) -> None:
+    """Whoever decides, releases or accepts has a name, and says why, each on one line."""
     if not by.strip():
         raise Refused("--by is empty; wanted is the name of the person who decides")
     if not reason.strip():

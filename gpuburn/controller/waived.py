@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from gpuburn.controller.account import Account
 
 Waived = tuple[Finding, Waiver]
-SERIALS = ("uuid", "serial", "board", "chassis")  # the kinds of parts' numbers that name a part
+SERIALS = ("uuid", "serial", "board")  # what names one part; a chassis may hold several hosts
+NONE = waivers.digest([])  # what the journal tells of a run without waivers; an older one says nothing
 NAMED = 3  # reasons that are told of one unused waiver
 
 
@@ -47,15 +48,14 @@ class Told:
 
 def book(run: Run) -> Book:
     """The waivers that the run began with, as of its day: the same evidence is judged the same next year."""
-    if not (run.folder / WAIVERS).exists():
-        return Book()
     try:
         mine = run.waivers()
     except (Refused, OSError) as error:
         return Book(trouble=f"no waiver is applied: {error}")
-    began = next((entry.details.get("waivers", "") for entry in run.told() if entry.event == "expected"), "")
+    began = next((entry.details.get("waivers", NONE) for entry in run.told() if entry.event == "expected"), "")
     if began and began != waivers.digest(mine):
-        return Book(trouble=f"no waiver is applied: {WAIVERS} is not the one that run {run.id} began with")
+        why = "came later, the run began with none" if began == NONE else f"is not the one that run {run.id} began with"
+        return Book(trouble=f"no waiver is applied: {WAIVERS} {why}")
     day, made = of_run(run), Book(mine)
     for one in mine:
         why = waivers.unusable(one, day)

@@ -27,8 +27,8 @@ class Given:
     waivers_file: str = ""
 
     def digests(self) -> dict[str, str]:
-        """What the journal tells of them."""
-        return {"policy": self.policy.digest, **({"waivers": waiver.digest(self.waivers)} if self.waivers else {})}
+        """What the journal tells of them; that there is no waiver, too."""
+        return {"policy": self.policy.digest, "waivers": waiver.digest(self.waivers)}
 
 
 def given(sites: Iterable[tuple[str, Site]], source: str) -> Given:

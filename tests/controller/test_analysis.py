@@ -178,8 +178,11 @@ def test_what_tripped_rejects_nobody_until_a_named_person_releases_it(tmp_path: 
     assert decisions() == {"undecided": 6, "accepted": 2}
     assert decisions() == {"undecided": 6, "accepted": 2}
     assert [entry.event for entry in run.entries()] == ["breaker.tripped"]
-    for by, reason in (("", "x"), ("Ada", " ")):
-        with pytest.raises(Refused, match="a named person"):
+    for by, reason, wish in (
+        ("", "x", "--by is empty"), ("Ada", " ", "--reason is empty"), ("Ada\nEve", "x", "--by: wanted is one line"),
+        ("Ada", "x\x1b[2K", "--reason: wanted is one line"),
+    ):  # fmt: skip
+        with pytest.raises(Refused, match=wish):
             breaking.release(run, by, reason, 2.0)
     assert "gpuburn breaker release" in breaking.hold(run, [])
     assert breaking.release(run, "Ada", "the image is good", 2.0) == [("limit.failed", "gemm.wrong", "gemm")]

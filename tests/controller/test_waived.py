@@ -5,14 +5,17 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from gpuburn import strict, waiver
-from gpuburn.controller import waived
+from gpuburn.controller import waived, whole_run
 from gpuburn.controller.account import Account
-from gpuburn.controller.run import WAIVERS, Run
+from gpuburn.controller.judged import Part
+from gpuburn.controller.reach import Way
+from gpuburn.controller.run import WAIVERS, Expected, Run
 from gpuburn.finding import Verdict
 from gpuburn.policy import Decision
 from gpuburn.waiver import Waiver
@@ -120,6 +123,35 @@ def test_a_file_of_waivers_that_was_changed_after_the_start_waives_nothing(tmp_p
     assert "is not the one that run" in (run.folder / "index.html").read_text()
     (run.folder / WAIVERS).write_text("nonsense: [")
     assert reported(run)["a"].decision is Decision.REJECTED
+
+
+def test_a_file_of_waivers_that_came_after_a_start_without_any_waives_nothing(tmp_path: Path) -> None:
+    run = tried(tmp_path, FIRST, {"a": "slow"})
+    run.note(NOW, "expected", **whole_run.Given(run.policy(), []).digests())
+    (run.folder / WAIVERS).write_text(waiver.dump([SLOW]))
+    assert reported(run)["a"].decision is Decision.REJECTED
+    assert f"no waiver is applied: {WAIVERS} came later" in (run.folder / "index.html").read_text()
+
+
+def test_an_older_journal_that_names_no_waivers_began_without_any(tmp_path: Path) -> None:
+    run = tried(tmp_path, FIRST, {"a": "slow"})
+    run.note(NOW, "expected", policy=run.policy().digest)
+    (run.folder / WAIVERS).write_text(waiver.dump([SLOW]))
+    assert reported(run)["a"].decision is Decision.REJECTED
+
+
+def test_waivers_that_were_taken_away_after_the_start_are_told(tmp_path: Path) -> None:
+    run = tried(tmp_path, FIRST, {"a": "slow"}, waiver.dump([SLOW]))
+    run.note(NOW, "expected", waivers=waiver.digest([SLOW]))
+    (run.folder / WAIVERS).unlink()
+    assert "is not the one that run" in waived.book(run).trouble
+
+
+def test_a_chassis_names_no_host_since_it_may_hold_several() -> None:
+    parts = [Part("host", kind, kind) for kind in ("serial", "board", "chassis", "boot")]
+    way = Way(Expected("a", "hardware", "standard", "bare_metal", []), "judged",
+              judged=SimpleNamespace(parts=parts))  # type: ignore[arg-type]  # fmt: skip
+    assert waived.serials(way, "host") == {"serial", "board"}
 
 
 def test_generate_lists_the_serials_of_what_fails_and_says_how_many(tmp_path: Path, gpuburn: Any) -> None:  # noqa: F811

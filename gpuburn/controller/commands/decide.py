@@ -42,7 +42,7 @@ def decide(
     where = Run.of(reports, run)
     asked = Condition(condition, owner, due) if condition or owner or due else None
     said = Personal(Decision(decision), by, reason, time.time(), profile, asked)
-    people.record(where, people.named(where, host), said, where.policy())
+    people.record(where, people.named(where, host), said, where.policy_as_begun())
     print(f"{host}: {by} decided {decision}; the policy's decision stays. `gpuburn report --run {run}` shows both")
 
 

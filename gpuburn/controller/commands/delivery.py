@@ -52,7 +52,7 @@ def show(
 def accept(
     delivery: Id,
     by: Annotated[str, typer.Option("--by", help="Who accepts.")],
-    reason: Annotated[str, typer.Option("--reason", help="Why, or under which contract.")] = "",
+    reason: Annotated[str, typer.Option("--reason", help="Why, or under which contract.")],
     reports: Reports = HERE,
 ) -> None:
     """Write down, with all serials, the hosts that are accepted now and no acceptance lists yet."""

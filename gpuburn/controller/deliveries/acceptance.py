@@ -17,6 +17,7 @@ from typing import Literal
 
 from gpuburn import strict
 from gpuburn.attempt import Leave
+from gpuburn.controller import people
 from gpuburn.controller.deliveries.overview import Delivery, check
 from gpuburn.decision import Condition
 from gpuburn.journal import GENESIS
@@ -93,8 +94,7 @@ def read(reports: Path, delivery: str) -> list[Acceptance]:
 
 def accept(reports: Path, delivery: Delivery, by: str, reason: str, now: float) -> tuple[Acceptance, Path]:
     """Write down who is accepted now. Refused where nothing is new, or a run of the delivery cannot be read."""
-    if not by.strip() or len(by) > 400 or not by.isprintable():
-        raise Refused("--by: wanted is the name of the person who accepts, on one line")
+    people.signed(by, reason)
     if delivery.unreadable:
         raise Refused(f"delivery {delivery.id}: {delivery.unreadable[0]}; nothing is accepted")
     place = folder(reports, delivery.id)

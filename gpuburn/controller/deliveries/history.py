@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from gpuburn.controller.account import Account
 
 Judge = Callable[[Run, float], "list[Account]"]  # the accounts of a run, without the history of its deliveries
+NUMBERS = (*SERIALS, "chassis")  # the kinds of parts' numbers that an attempt remembers
 UNSETTLED = ("uncollected",)  # what time alone may change
 
 
@@ -112,7 +113,7 @@ def _attempt(run: Run, account: Account, policy: Policy, book: _Book) -> Attempt
     digest = book.of(account)
     cause = people.cause(account.way.people)
     leaves = {leave: None for leave in (Leave(w.id, w.person, w.about, w.expires) for _, w in account.waived)}
-    parts = [part for part in (judged.parts if judged else []) if part.kind in SERIALS]
+    parts = [part for part in (judged.parts if judged else []) if part.kind in NUMBERS]
     return Attempt(
         run.id, expected.host, run.began(), expected.kind, expected.level, account.cases, policy, digest,
         book.by_digest.get(digest), {f"{part.subject} {part.kind}": part.value for part in parts},

@@ -165,7 +165,7 @@ def test_a_run_that_cannot_be_read_is_told_and_nothing_is_accepted(tmp_path: Pat
     where = ("--reports", tmp_path / "reports")
     status, out, _ = gpuburn("delivery", "show", LOT, *where)
     assert status == 2 and f"run {FIRST} cannot be read" in out
-    status, _, err = gpuburn("delivery", "accept", LOT, "--by", "A", *where)
+    status, _, err = gpuburn("delivery", "accept", LOT, "--by", "A", "--reason", "PO 17", *where)
     assert status == 3 and "nothing is accepted" in err
 
 
@@ -208,7 +208,7 @@ def test_the_exit_status_is_that_of_the_decisions(
 @pytest.mark.parametrize("name", ["../x", "", ".", "a/b", "lot-9"])
 def test_a_delivery_that_is_none_is_refused(tmp_path: Path, gpuburn: Any, name: str) -> None:
     reported(tried(tmp_path, FIRST, {"a": "pass"}))
-    for command in (("show",), ("accept", "--by", "A. Person")):
+    for command in (("show",), ("accept", "--by", "A. Person", "--reason", "PO 17")):
         status, out, err = gpuburn("delivery", command[0], name, *command[1:], "--reports", tmp_path / "reports")
         assert (status, out, err.count("\n")) == (3, "", 1)
     assert not (tmp_path / "reports" / "deliveries").exists()
@@ -248,9 +248,9 @@ def test_acceptances_list_serials_once_and_chain(tmp_path: Path, gpuburn: Any) -
 def test_an_acceptance_that_was_changed_or_taken_away_is_found(tmp_path: Path) -> None:
     reports = tmp_path / "reports"
     reported(tried(tmp_path, FIRST, {"a": "pass", "b": "away"}))
-    acceptance.accept(reports, overview.of(reports, LOT, NOW), "A", "", NOW)
+    acceptance.accept(reports, overview.of(reports, LOT, NOW), "A", "PO 17", NOW)
     reported(tried(tmp_path, SECOND, {"b": "pass"}))
-    acceptance.accept(reports, overview.of(reports, LOT, NOW), "A", "", NOW)
+    acceptance.accept(reports, overview.of(reports, LOT, NOW), "A", "PO 17", NOW)
     first = reports / "deliveries" / LOT / "acceptance-001.json"
     data = first.read_bytes()
     first.write_bytes(data.replace(b"a-gpu1", b"a-gpu7"))
@@ -264,12 +264,12 @@ def test_an_acceptance_that_was_changed_or_taken_away_is_found(tmp_path: Path) -
 def test_what_an_acceptance_lists_and_a_later_run_rejects_is_told(tmp_path: Path, gpuburn: Any) -> None:
     reports = tmp_path / "reports"
     reported(tried(tmp_path, FIRST, {"a": "pass", "b": "pass"}))
-    acceptance.accept(reports, overview.of(reports, LOT, NOW), "A", "", NOW)
+    acceptance.accept(reports, overview.of(reports, LOT, NOW), "A", "PO 17", NOW)
     reported(tried(tmp_path, SECOND, {"a": "fail", "b": "swapped"}))
     out = gpuburn("delivery", "show", LOT, "--reports", reports)[1]
     assert "a: acceptance-001 lists it; it is rejected now" in out
     assert "b: acceptance-001 lists it with other parts than it has now" in out
-    made_now, _ = acceptance.accept(reports, overview.of(reports, LOT, NOW), "A", "", NOW)
+    made_now, _ = acceptance.accept(reports, overview.of(reports, LOT, NOW), "A", "PO 17", NOW)
     assert [one.host for one in made_now.accepted] == ["b"], "new parts are newly accepted"
 
 
@@ -280,7 +280,7 @@ def test_a_person_who_decided_against_a_host_holds_its_acceptance(tmp_path: Path
     assert gpuburn("decide", "a", "--run", FIRST, *said)[0] == 0
     delivery = overview.of(reports, LOT, NOW)
     assert decisions(delivery) == {"a": "accepted", "b": "accepted"}, "beside the policy's decision, never over it"
-    one, _ = acceptance.accept(reports, delivery, "A", "", NOW)
+    one, _ = acceptance.accept(reports, delivery, "A", "PO 17", NOW)
     assert one.held == {"a": "B. Uyer decided rejected: dented"}
     assert "B. Uyer decided rejected: dented" in words.shown(delivery, {}, {})
 
@@ -293,11 +293,17 @@ def test_one_machine_under_two_names_is_told_and_held(tmp_path: Path, monkeypatc
     delivery = overview.of(reports, LOT, NOW)
     assert delivery.doubled["b"].endswith("was also seen in a")
     with pytest.raises(Refused, match="no host is newly acceptable"):
-        acceptance.accept(reports, delivery, "A", "", NOW)
+        acceptance.accept(reports, delivery, "A", "PO 17", NOW)
 
 
-@pytest.mark.parametrize("by", ["", " ", "two\nlines", "x" * 500])
-def test_an_acceptance_has_a_person(tmp_path: Path, by: str) -> None:
+@pytest.mark.parametrize(
+    ("by", "reason", "wish"),
+    [
+        *((by, "PO 17", "--by") for by in ("", " ", "two\nlines", "x" * 500)),
+        *(("A", reason, "--reason") for reason in ("", " ", "two\nlines", "\x1b[2K", "x" * 500)),
+    ],
+)
+def test_an_acceptance_has_a_person_and_a_reason(tmp_path: Path, by: str, reason: str, wish: str) -> None:
     reported(tried(tmp_path, FIRST, {"a": "pass"}))
-    with pytest.raises(Refused, match="--by"):
-        acceptance.accept(tmp_path / "reports", overview.of(tmp_path / "reports", LOT, NOW), by, "", NOW)
+    with pytest.raises(Refused, match=wish):
+        acceptance.accept(tmp_path / "reports", overview.of(tmp_path / "reports", LOT, NOW), by, reason, NOW)
