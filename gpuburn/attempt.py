@@ -35,8 +35,9 @@ class Leave:
 class Attempt:
     """What one run says of one host, without the host's history.
 
-    cases: per profile. parts, versions: {"subject kind": value}, without what the host did not tell. digest: of the
-    criteria. leaves: waivers that it used. cause: why it failed, as a person recorded it; "" where nobody did.
+        cases: per profile. parts, versions: {"subject kind": value}, without what the host did not tell. digest: of the
+        criteria. leaves: waivers that it used. cause: why it failed, as a person recorded it; "" where nobody did.
+    held: what failed by a check whose breaker nobody has released, in words; "" where nothing did.
     """
 
     run: str
@@ -53,6 +54,7 @@ class Attempt:
     reason: str = ""
     cause: str = ""
     leaves: tuple[Leave, ...] = ()
+    held: str = ""
     decision: Decision = field(init=False)
 
     def __post_init__(self) -> None:

@@ -18,10 +18,15 @@ FURTHER = 2  # full passes after the first that explain a failure as well as a r
 # The rules, in words, as docs/deliveries.md prints them.
 RULES = {
     "complete": "an attempt that is undecided or untested decides nothing and hides nothing",
+    "pending": "such an attempt after the one that decides is an open item, and holds the host back from acceptance, "
+    "until a complete one follows or its cause is recorded",
+    "held": "where a tripped breaker holds a failure back, nobody is acceptable by an earlier pass: the host is "
+    "undecided until the breaker is released or a complete attempt follows",
     "last": "the last complete attempt decides, never the best; earlier ones stay and are shown",
     "laxer": "a pass under laxer criteria than those that counted before never supersedes; a fail always counts",
     "part": "a swapped part (serial, UUID, board) voids the host's earlier passes; its fails stay",
     "unexplained": "a pass after a fail is conditional until a cause is recorded or two further full passes follow",
+    "waived": "what failed and was waived is a failure too: a later pass leaves it to be explained",
     "full": "a full pass is on hardware, at a level that may accept, with nothing waived",
     "trial": "a rehearsal or a simulated run says nothing about hardware, once hardware has run",
     "waiver": "when a waiver has expired, what it waived is failed again",
@@ -41,7 +46,10 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """decides: the number of the attempt that does; 0: none is complete. unexplained: numbers of such failures."""
+    """decides: the number of the attempt that does; 0: none is complete. unexplained: numbers of such failures.
+
+    pending: numbers of the attempts after it that are not complete, and for which nobody recorded a cause.
+    """
 
     host: str
     decision: Decision
@@ -51,6 +59,7 @@ class Standing:
     decides: int = 0
     unexplained: tuple[int, ...] = ()
     leaves: tuple[Leave, ...] = ()
+    pending: tuple[int, ...] = ()
 
     @property
     def good(self) -> bool:
@@ -85,12 +94,24 @@ class _Walk:
     decides: int = 0
     unexplained: list[int] = field(default_factory=list)
     streak: int = 0
+    pending: list[int] = field(default_factory=list)
+    held: int = 0
 
     def take(self, number: int, note: str) -> None:
         """The attempt decides from here on."""
         if self.decides:
             self.notes[self.decides] = f"superseded by attempt {number}"
         self.decides, self.notes[number] = number, note
+        self.pending, self.held = [], 0
+
+    def wait(self, number: int, one: Attempt) -> None:
+        """The attempt is not complete: it decides nothing, and is not forgotten."""
+        self.notes[number] = f"not complete: {one.decision}"
+        if one.held:
+            self.notes[number] = f"held until the breaker is released: {one.held}"
+            self.held = number
+        if one.held or not one.cause:
+            self.pending.append(number)
 
 
 def stand(attempts: Iterable[Attempt], today: str = "", laxer: Laxer | None = None) -> Standing:
@@ -100,10 +121,12 @@ def stand(attempts: Iterable[Attempt], today: str = "", laxer: Laxer | None = No
     changes, void = _changes(ordered, laxer)
     walk, hardware = _Walk(), any(one.kind == "hardware" for one in ordered)
     for number, one in enumerate(ordered, 1):
+        if one.leaves and not one.cause and one.outcome != "fail":  # whatever else it counts for, something failed
+            walk.unexplained.append(number)
         if hardware and one.kind != "hardware":
             walk.notes[number] = f"a {one.kind} run says nothing about hardware"
         elif one.outcome == "open":
-            walk.notes[number] = f"not complete: {one.decision}"
+            walk.wait(number, one)
         elif one.outcome == "fail":
             _failed(walk, number, one, laxer)
         else:
@@ -159,7 +182,8 @@ def _settled(walk: _Walk, lines: list[Line], today: str) -> Standing:
     if not walk.decides:
         return _undecided(host, walk, lines)
     one = lines[walk.decides - 1].attempt
-    marks: frozenset[str] = frozenset({"unexplained"} if walk.unexplained and one.outcome == "pass" else ())
+    before = [number for number in walk.unexplained if number != walk.decides]
+    marks: frozenset[str] = frozenset({"unexplained"} if before and one.outcome == "pass" else ())
     over = [leave for leave in one.leaves if today and leave.expires < today]
     made = one.decided(marks, spoilt=bool(over))
     decision = worst(decided.decision for decided in made.values())
@@ -167,8 +191,15 @@ def _settled(walk: _Walk, lines: list[Line], today: str) -> Standing:
     if over:
         reason = f"waiver {over[0].id} by {over[0].person} expired on {over[0].expires}: {over[0].about} failed"
     elif marks:
-        reason = f"attempt {walk.unexplained[-1]} failed, and nobody recorded the cause; attempt {walk.decides} passed"
-    return Standing(host, decision, reason, made, lines, walk.decides, tuple(walk.unexplained), one.leaves)
+        waived = " by what was waived" if lines[before[-1] - 1].attempt.outcome != "fail" else ""
+        reason = f"attempt {before[-1]} failed{waived}, and nobody recorded the cause; attempt {walk.decides} passed"
+    if walk.held and decision.good:
+        last = lines[walk.held - 1].attempt
+        made, decision = last.decided(), Decision.UNDECIDED
+        reason = f"attempt {walk.held} failed by a check that is held, and its breaker is not released: {last.held}"
+    return Standing(
+        host, decision, reason, made, lines, walk.decides, tuple(walk.unexplained), one.leaves, tuple(walk.pending)
+    )
 
 
 def _undecided(host: str, walk: _Walk, lines: list[Line]) -> Standing:

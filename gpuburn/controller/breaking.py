@@ -116,6 +116,11 @@ def _others(run: Run) -> list[Run]:
     ]
 
 
+def open_ones(entries: Iterable[Entry]) -> list[str]:
+    """The checks that tripped and that nobody has released, in words."""
+    return [f"{about} in step {step}" if step else about for _, about, step in _open(entries)]
+
+
 def _open(entries: Iterable[Entry]) -> list[Check]:
     found: dict[Check, None] = {}
     for entry in entries:

@@ -93,10 +93,10 @@ def record(run: Run, expected: Expected, said: Personal, policy: Policy) -> None
 
 
 def record_cause(run: Run, expected: Expected, said: Cause, failed: bool) -> None:
-    """Write the cause of a failed attempt into the journal."""
+    """Write the cause of an attempt that failed, or that came to no decision, into the journal."""
     signed(said.by, said.reason)
     if not failed:
-        raise Refused(f"host {expected.host} did not fail in run {run.id}; there is no cause to record")
+        raise Refused(f"host {expected.host} passed in run {run.id}; there is no cause to record")
     run.note(said.at, CAUSE, expected.host, by=said.by, reason=said.reason)
 
 

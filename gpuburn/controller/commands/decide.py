@@ -47,14 +47,17 @@ def decide(
 
 
 def cause(host: Host, run: RunId, by: By, reason: Reason, reports: Reports = HERE) -> None:
-    """Record why a host failed in a run; a later pass of the same delivery is then no longer unexplained."""
-    from gpuburn.attempt import FAILED
+    """Record why a host failed, or came to no decision, in a run; another attempt is then no longer left to explain."""
+    from gpuburn.attempt import GOOD
     from gpuburn.controller import account, people
     from gpuburn.controller.people import Cause
     from gpuburn.controller.run import Run
+    from gpuburn.policy import Decision
 
     where, now = Run.of(reports, run), time.time()
     expected = people.named(where, host)
-    failed = any(one.decision in FAILED for one in account.alone(where, now) if one.expected.host == host)
+    passed = (*GOOD, Decision.TRIAL_PASSED)
+    mine = [one for one in account.alone(where, now) if one.expected.host == host]
+    failed = any(one.decision not in passed or one.waived for one in mine)
     people.record_cause(where, expected, Cause(by, reason, now), failed)
-    print(f"{host}: the cause of its failure in run {run} is recorded")
+    print(f"{host}: the cause of what happened in run {run} is recorded")

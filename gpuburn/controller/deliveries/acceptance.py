@@ -18,7 +18,7 @@ from typing import Literal
 from gpuburn import strict
 from gpuburn.attempt import Leave
 from gpuburn.controller import people
-from gpuburn.controller.deliveries.overview import Delivery, check
+from gpuburn.controller.deliveries.overview import Delivery, check, pending
 from gpuburn.decision import Condition
 from gpuburn.journal import GENESIS
 from gpuburn.policy import Decision
@@ -28,6 +28,7 @@ from gpuburn.strict import Refused
 SCHEMA: Literal["gpuburn/acceptance/1"] = "gpuburn/acceptance/1"
 FOLDER = "deliveries"
 FILE = re.compile(r"acceptance-(\d{3,})\.json")
+TOLD = 3  # hosts whose reason a refusal tells
 LIMIT = 512 * strict.MEBIBYTE
 
 
@@ -103,7 +104,7 @@ def accept(reports: Path, delivery: Delivery, by: str, reason: str, now: float) 
         before = read(reports, delivery.id)
         made = _made(delivery, before, by, reason, now, _digest(place, before))
         if not made.accepted and not made.conditional:
-            raise Refused(f"delivery {delivery.id}: no host is newly acceptable; nothing is written")
+            raise Refused(f"delivery {delivery.id}: no host is newly acceptable; nothing is written{_some(made.held)}")
         path = place / f"{made.name}.json"
         beside = place / f".{made.name}.tmp"
         with beside.open("wb") as file:
@@ -112,6 +113,11 @@ def accept(reports: Path, delivery: Delivery, by: str, reason: str, now: float) 
             os.fsync(file.fileno())
         os.replace(beside, path)
     return made, path
+
+
+def _some(held: dict[str, str]) -> str:
+    told = [f"; {host}: {why}" for host, why in list(held.items())[:TOLD]]
+    return "".join([*told, *([f"; and {len(held) - TOLD} more"] if len(held) > TOLD else [])])
 
 
 def listed(before: list[Acceptance]) -> dict[str, str]:
@@ -155,6 +161,8 @@ def _held(delivery: Delivery, standing: Standing) -> str:
     """Why a host is not accepted now; "" if it is."""
     if not standing.good or standing.deciding is None:
         return f"{standing.decision}: {standing.reason}"
+    if why := pending(standing):
+        return why
     if not standing.deciding.parts:
         return "it says no serial number of any part, so that nothing can be named that is accepted"
     if standing.host in delivery.doubled:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from gpuburn import criteria as criterias
 from gpuburn.attempt import Attempt, Laxer, Leave
-from gpuburn.controller import people
+from gpuburn.controller import breaking, people
+from gpuburn.controller.breaking import HELD
 from gpuburn.controller.deliveries import kept
 from gpuburn.controller.people import Personal
 from gpuburn.controller.run import RUN, Run
@@ -35,11 +36,12 @@ UNSETTLED = ("uncollected",)  # what time alone may change
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What one run says of its hosts. by_host: {host: (delivery, attempt)}."""
+    """What one run says of its hosts. by_host: {host: (delivery, attempt)}. breakers: open ones, in words."""
 
     run: Run
     by_host: dict[str, tuple[str, Attempt]]
     people: dict[str, list[Personal]] = field(default_factory=dict)
+    breakers: list[str] = field(default_factory=list)
 
 
 def runs(reports: Path, deliveries: Iterable[str], before: str = "~") -> Iterator[Run]:
@@ -68,7 +70,9 @@ def load(run: Run, now: float, judge: Judge) -> Told:
         if cause and host in by_host:
             delivery, one = by_host[host]
             by_host[host] = (delivery, replace(one, cause=str(cause)))
-    return Told(run, by_host, {host: people.decisions(mine) for host, mine in said.items()})
+    return Told(
+        run, by_host, {host: people.decisions(mine) for host, mine in said.items()}, breaking.open_ones(entries)
+    )
 
 
 def _quiet(entries: list[Entry]) -> bool:
@@ -113,12 +117,13 @@ def _attempt(run: Run, account: Account, policy: Policy, book: _Book) -> Attempt
     digest = book.of(account)
     cause = people.cause(account.way.people)
     leaves = {leave: None for leave in (Leave(w.id, w.person, w.about, w.expires) for _, w in account.waived)}
+    held = next((one.why for one in (*(judged.findings if judged else ()), *account.fleet) if one.code == HELD), "")
     parts = [part for part in (judged.parts if judged else []) if part.kind in NUMBERS]
     return Attempt(
         run.id, expected.host, run.began(), expected.kind, expected.level, account.cases, policy, digest,
         book.by_digest.get(digest), {f"{part.subject} {part.kind}": part.value for part in parts},
         {f"{one.subject} {one.about}": one.value for one in (judged.versions if judged else [])},
-        account.reason, str(cause) if cause else "", tuple(leaves),
+        account.reason, str(cause) if cause else "", tuple(leaves), held,
     )  # fmt: skip
 
 
@@ -144,7 +149,8 @@ def attach(run: Run, accounts: list[Account], now: float, judge: Judge) -> list[
             mine = own[account.expected.host][1]
             account.way.trouble.extend(unreadable)
             account.history = stand([*earlier.get(account.expected.host, []), mine], laxer=laxer)
-            if account.history.unexplained and mine.outcome == "pass":
+            before = any(number < len(account.history.lines) for number in account.history.unexplained)
+            if before and mine.outcome == "pass":
                 pending.append(account)
     return pending
 

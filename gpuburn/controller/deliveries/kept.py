@@ -19,7 +19,7 @@ from gpuburn.policy import Policy
 
 FILE = "attempts.json"
 EVENT = "attempts"  # the journal's line that names the file's digest
-SCHEMA: Literal["gpuburn/attempts/1"] = "gpuburn/attempts/1"
+SCHEMA: Literal["gpuburn/attempts/2"] = "gpuburn/attempts/2"
 LIMIT = 512 * strict.MEBIBYTE
 
 
@@ -38,7 +38,7 @@ def write(run: Run, made: dict[str, tuple[str, Attempt]]) -> str:
 def _plain(one: Attempt) -> dict[str, Any]:
     return {
         "host": one.host, "kind": one.kind, "level": one.level, "digest": one.digest, "parts": one.parts,
-        "versions": one.versions, "reason": one.reason, "leaves": strict.plain(one.leaves),
+        "versions": one.versions, "reason": one.reason, "leaves": strict.plain(one.leaves), "held": one.held,
         "cases": {
             profile: [case.reached, str(case.verdict or ""), case.kind, case.level, case.environment,
                       sorted(case.marks)]
@@ -57,7 +57,7 @@ def read(run: Run, entries: list[Entry]) -> dict[str, tuple[str, Attempt]] | Non
     if strict.digest(data) != noted:
         return None
     document, policy = json.loads(data), run.policy()
-    if document["version"] != __version__ or document["policy"] != policy.digest:
+    if document["schema"] != SCHEMA or document["version"] != __version__ or document["policy"] != policy.digest:
         return None
     criteria = {digest: strict.build(Criteria, one, FILE) for digest, one in document["criteria"].items()}
     return {one["host"]: (one["delivery"], _attempt(run, one, policy, criteria)) for one in document["attempts"]}
@@ -71,5 +71,5 @@ def _attempt(run: Run, one: dict[str, Any], policy: Policy, criteria: dict[str, 
     return Attempt(
         run.id, one["host"], run.began(), one["kind"], one["level"], cases, policy, one["digest"],
         criteria.get(one["digest"]), one["parts"], one["versions"], one["reason"], "",
-        tuple(Leave(**leave) for leave in one["leaves"]),
+        tuple(Leave(**leave) for leave in one["leaves"]), one["held"],
     )  # fmt: skip

@@ -30,7 +30,10 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """hosts: worst first. people: decisions of people about the attempt that decides. unreadable: runs and why."""
+    """hosts: worst first. people: decisions of people about the attempt that decides. unreadable: runs and why.
+
+    breakers: {run: what its open breakers hold}.
+    """
 
     id: str
     runs: list[str]
@@ -38,6 +41,7 @@ class Delivery:
     people: dict[str, list[Personal]] = field(default_factory=dict)
     doubled: dict[str, str] = field(default_factory=dict)
     unreadable: list[str] = field(default_factory=list)
+    breakers: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def good(self) -> int:
@@ -81,8 +85,9 @@ def of(reports: Path, delivery: str, now: float) -> Delivery:
     said = {one.host: by_run[one.deciding.run].get(one.host, []) for one in hosts if one.deciding}
     runs = sorted({attempt.run for attempts in by_host.values() for attempt in attempts})
     return Delivery(
-        delivery, runs, hosts, {host: mine for host, mine in said.items() if mine}, _doubled(by_host), unreadable
-    )
+        delivery, runs, hosts, {host: mine for host, mine in said.items() if mine}, _doubled(by_host), unreadable,
+        {run: held for run, held in _breakers(told, delivery).items() if held},
+    )  # fmt: skip
 
 
 def day(at: float) -> str:
@@ -98,6 +103,15 @@ def _told(reports: Path, delivery: str, now: float) -> tuple[list[history.Told],
         except (Refused, OSError) as error:
             unreadable.append(f"run {run.id} cannot be read: {error}")
     return told, unreadable
+
+
+def _breakers(told: list[history.Told], delivery: str) -> dict[str, list[str]]:
+    """What is held in each run: as its journal tells, and as its hosts were judged, reported or not."""
+    found: dict[str, list[str]] = {}
+    for one in told:
+        held = [attempt.held for named, attempt in one.by_host.values() if named == delivery and attempt.held]
+        found[one.run.id] = one.breakers or held[:1]
+    return found
 
 
 def _doubled(by_host: dict[str, list[Attempt]]) -> dict[str, str]:
@@ -120,13 +134,21 @@ def _doubled(by_host: dict[str, list[Attempt]]) -> dict[str, str]:
 def items(delivery: Delivery) -> list[Item]:
     """Everything that keeps the delivery from being done with, the worst hosts first."""
     found = [Item("", one) for one in delivery.unreadable]
+    found += [
+        Item("", f"the breaker of run {run} is open: {'; '.join(held)}; when the test, the image and the fabric are "
+             f"cleared: gpuburn breaker release {run} --by NAME --reason WHY")
+        for run, held in delivery.breakers.items()
+    ]  # fmt: skip
     for one in delivery.hosts:
         if not one.good:
             found.append(Item(one.host, f"{one.decision}: {one.reason}"))
+        elif why := pending(one):
+            found.append(Item(one.host, why))
         found += [Item(one.host, c.condition, c.owner, c.due) for c in one.conditions]
         for number in one.unexplained:
             reason = one.lines[number - 1].attempt.reason
-            found.append(Item(one.host, f"attempt {number} failed ({reason}): no cause is recorded"))
+            failed = "failed" if one.lines[number - 1].attempt.outcome == "fail" else "failed and was waived"
+            found.append(Item(one.host, f"attempt {number} {failed} ({reason}): no cause is recorded"))
         found += [Item(one.host, f"waiver {leave.id} of {leave.about} is in use", leave.person, leave.expires)
                   for leave in one.leaves]  # fmt: skip
         if one.host in delivery.doubled:
@@ -136,13 +158,24 @@ def items(delivery: Delivery) -> list[Item]:
     return found
 
 
+def pending(one: Standing) -> str:
+    """Why a host waits whose deciding attempt is good; "" if it does not."""
+    if not one.pending:
+        return ""
+    last = one.lines[one.pending[-1] - 1].attempt
+    return (
+        f"attempt {one.pending[-1]}, after the one that decides, is {last.decision} ({last.reason}): "
+        "no complete one followed, and no cause is recorded"
+    )
+
+
 def document(delivery: Delivery, accepted: dict[str, str]) -> dict[str, Any]:
     """The delivery for machines. accepted: {host: the acceptance that lists it}."""
     return {
         "schema": "gpuburn/delivery/1", "delivery": delivery.id, "runs": delivery.runs,
         "hosts": [
             {"host": one.host, "decision": str(one.decision), "reason": one.reason, "decides": one.decides,
-             "unexplained": list(one.unexplained), "first_pass": one.first_pass,
+             "unexplained": list(one.unexplained), "pending": list(one.pending), "first_pass": one.first_pass,
              "accepted_in": accepted.get(one.host, ""), "conditions": strict.plain(one.conditions),
              "waivers": strict.plain(one.leaves), "attempts": lineage.attempts(one),
              "person_decisions": strict.plain(delivery.people.get(one.host, []))}

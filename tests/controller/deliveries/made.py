@@ -10,7 +10,7 @@ import runs
 import yaml
 
 from gpuburn import policy, strict
-from gpuburn.controller import account, report
+from gpuburn.controller import report
 from gpuburn.controller.account import Account
 from gpuburn.controller.run import POLICY, WAIVERS, Run
 from gpuburn.measurement import Fact, Reading
@@ -88,6 +88,5 @@ def lenient() -> str:
 
 def reported(run: Run, now: float = NOW) -> dict[str, Account]:
     """The run is decided and its report written."""
-    accounts = account.give(run, now)
-    report.write(run, accounts, now)
+    accounts, _ = report.make(run, now)
     return {one.expected.host: one for one in accounts}

@@ -294,16 +294,3 @@ def test_one_machine_under_two_names_is_told_and_held(tmp_path: Path, monkeypatc
     assert delivery.doubled["b"].endswith("was also seen in a")
     with pytest.raises(Refused, match="no host is newly acceptable"):
         acceptance.accept(reports, delivery, "A", "PO 17", NOW)
-
-
-@pytest.mark.parametrize(
-    ("by", "reason", "wish"),
-    [
-        *((by, "PO 17", "--by") for by in ("", " ", "two\nlines", "x" * 500)),
-        *(("A", reason, "--reason") for reason in ("", " ", "two\nlines", "\x1b[2K", "x" * 500)),
-    ],
-)
-def test_an_acceptance_has_a_person_and_a_reason(tmp_path: Path, by: str, reason: str, wish: str) -> None:
-    reported(tried(tmp_path, FIRST, {"a": "pass"}))
-    with pytest.raises(Refused, match=wish):
-        acceptance.accept(tmp_path / "reports", overview.of(tmp_path / "reports", LOT, NOW), by, reason, NOW)
