@@ -68,8 +68,10 @@ class Baseline:
         """SHA-256 of the canonical baseline: stands in the journal of every run and in every plan that uses it."""
         return strict.digest(strict.encode(self))
 
-    def fits(self, sku: str, kind: str) -> str:
-        """Why hosts of this SKU and kind cannot be judged by it; "" if they can."""
+    def fits(self, sku: str, kind: str, run: str = "") -> str:
+        """Why hosts of this SKU and kind, in this run, cannot be judged by it; "" if they can."""
+        if run == self.run:
+            return f"baseline {self.name} was made of run {run} itself; wanted is a baseline of another run"
         if (sku, kind) == (self.sku, self.kind):
             return ""
         mine, other = f"{self.kind} {self.sku}".strip(), f"{kind} {sku}".strip()

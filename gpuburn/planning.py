@@ -73,7 +73,7 @@ def make(request: Request, nonce: str, issued: float) -> Plan:
     steps, left_out = asked(request, *profile.steps(list(request.profiles), request.level, request.kind))
     if not steps:
         raise Refused(f"{request.host}: profiles {request.profiles} have no step at level {request.level}")
-    other = request.baseline.fits(request.sku, request.kind) if request.baseline else ""
+    other = request.baseline.fits(request.sku, request.kind, request.run) if request.baseline else ""
     if other:
         raise Refused(f"{request.host}: gpuburn_baseline: {other}")
     demands, silent = demand(request, steps)
@@ -181,7 +181,7 @@ def _by_baseline(
         here = [point for point in points if one.when.point.includes(point)]
         shares = request.policy.baseline
         judged += (
-            resolve.of_baseline(one, step, promised, here, request.count, request.baseline, shares)
+            resolve.of_baseline(one, step, promised, here, request.count, request.baseline, shares, request.host)
             if one.uncalibrated
             else [one]
         )

@@ -46,7 +46,7 @@ def replanned(plan: Plan, instead: Instead) -> Plan:
         demands, left_out = _site(plan, instead)
     shares = (instead.policy or load()).baseline
     if instead.baseline:
-        if other := instead.baseline.fits(plan.sku, plan.kind):
+        if other := instead.baseline.fits(plan.sku, plan.kind, plan.run):
             raise Refused(f"{plan.host}: {other}")
         demands = [made for one in demands for made in _by(plan, one, instead.baseline, shares)]
     elif instead.policy:
@@ -84,7 +84,8 @@ def _by(plan: Plan, one: Limit, baseline: Baseline, shares: Shares) -> Iterable[
         return [one]
     why = one.informational or "no reference number of its own"
     bare = limits.Limit(one.about, metric.unit, informational=why, uncalibrated=True, when=one.when)
-    return resolve.of_baseline(bare, step, metric, _points(one, step, metric), len(plan.devices), baseline, shares)
+    points, count = _points(one, step, metric), len(plan.devices)
+    return resolve.of_baseline(bare, step, metric, points, count, baseline, shares, plan.host)
 
 
 def _shared(plan: Plan, one: Limit, shares: Shares) -> Limit:

@@ -79,17 +79,17 @@ def _keys(what: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> Itera
 
 def of_baseline(
     uncalibrated: Limit, step: Step, metric: Metric, points: Iterable[Point], count: int, baseline: Baseline,
-    shares: Shares,
+    shares: Shares, host: str = "",
 ) -> list[Limit]:  # fmt: skip
     """An uncalibrated quantity, judged by a baseline at each point that it has, measured in the same way.
 
-    count: devices of the host. Where the baseline does not serve it stays uncalibrated, and says why.
+    count: devices of the host, of this name. Where the baseline does not serve it stays uncalibrated, and says why.
     """
     found = []
     for point in points:
         when = dataclasses.replace(uncalibrated.when, steps=(step.name,), point=point)
         entry = baseline.entry(step.name, uncalibrated.about, point)
-        why = unserved(baseline, entry, step, metric, count)
+        why = itself(baseline, host) or unserved(baseline, entry, step, metric, count)
         if entry is None or why:
             reason = f"{uncalibrated.informational}; {why}"
             found.append(dataclasses.replace(uncalibrated, when=when, informational=reason))
@@ -98,6 +98,11 @@ def of_baseline(
         reference = Reference(f"baseline {baseline.name}", entry.median, told)
         found.append(share_of(uncalibrated.about, metric, when, shares, reference))
     return found
+
+
+def itself(baseline: Baseline, host: str) -> str:
+    """That a host is among those whose numbers the baseline is of: it would be judged by itself."""
+    return f"baseline {baseline.name} is of this very host, in run {baseline.run}" if host in baseline.hosts else ""
 
 
 def unserved(baseline: Baseline, entry: Entry | None, step: Step, metric: Metric, count: int) -> str:

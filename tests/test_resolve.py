@@ -23,11 +23,14 @@ OPEN = Limit("gemm.tflops", "TFLOP/s", informational="no reference number", unca
              when=When(steps=("gemm",), profiles=("training",)))  # fmt: skip
 
 
+BEFORE = "20251231T000000Z-0000"
+
+
 def baseline(step: Step = STEP, median: float = 200.0, unit: str = "TFLOP/s", **changed: Any) -> Baseline:
     entry = Entry("gemm", "gemm.tflops", unit, NOWHERE, median, 24, resolve.method(step))
     settled = {"kind": "rehearsal", "sku": "", "count": 3, "steps": [step], "entries": [entry]}
     return Baseline(
-        **{"schema": SCHEMA, "name": "b", "run": runs.RUN, "level": "smoke", "saved": 1.0, **settled, **changed}
+        **{"schema": SCHEMA, "name": "b", "run": BEFORE, "level": "smoke", "saved": 1.0, **settled, **changed}
     )
 
 
@@ -104,6 +107,16 @@ def test_every_point_is_judged_by_its_own_number() -> None:
     entry = dataclasses.replace(baseline().entries[0], point=here)
     found = resolve.of_baseline(OPEN, STEP, HIGHER, [here, there], 3, baseline(entries=[entry]), Shares())
     assert [(one.when.point, one.uncalibrated) for one in found] == [(here, False), (there, True)]
+
+
+def test_a_baseline_of_the_host_itself_or_of_the_same_run_is_no_reference() -> None:
+    mine = baseline(hosts=["node1", "node2"])
+    [one] = resolve.of_baseline(OPEN, STEP, HIGHER, [NOWHERE], 3, mine, Shares(), "node1")
+    assert one.uncalibrated and one.informational.endswith(f"baseline b is of this very host, in run {BEFORE}")
+    [one] = resolve.of_baseline(OPEN, STEP, HIGHER, [NOWHERE], 3, mine, Shares(), "node3")
+    assert one.reference and f"run {BEFORE}" in one.reference.source
+    with pytest.raises(Refused, match=f"baseline b was made of run {runs.RUN} itself; wanted is a baseline of another"):
+        planning.make(runs.request(baseline=baseline(run=runs.RUN)), runs.NONCE, 0.0)
 
 
 def test_a_baseline_of_another_sku_or_kind_is_refused_by_name() -> None:

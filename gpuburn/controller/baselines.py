@@ -44,7 +44,7 @@ def judging(run: Run, site: Site) -> Baseline | None:
     if not site.baseline:
         return None
     one = chosen(run, site.baseline)
-    if other := one.fits(site.sku, site.kind):
+    if other := one.fits(site.sku, site.kind, run.id):
         raise Refused(other)
     return one
 

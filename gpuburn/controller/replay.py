@@ -67,10 +67,13 @@ class Twice:
 
 def instead(run: Run, limits: Path | None, baseline: str, policy: Path | None) -> Instead:
     """The other demands, read strictly. A site's limits stand in a YAML file as below gpuburn_limits."""
+    by = baselines.load(run.folder.parent, baseline) if baseline else None
+    if by and (itself := by.fits(by.sku, by.kind, run.id)):
+        raise Refused(f"--baseline: {itself}")
     return Instead(
         _limits(limits) if limits else None,
         str(limits),
-        baselines.load(run.folder.parent, baseline) if baseline else None,
+        by,
         policies.read(_file(policy)) if policy else None,
     )
 

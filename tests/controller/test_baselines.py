@@ -135,7 +135,7 @@ def hosts(**changed: Any) -> list[preflight.Host]:
 def reports(tmp_path: Path) -> Path:
     """Reports with a run, its baseline, and a later run that is to begin."""
     whole = runs.plan(steps=("gemm", "allreduce"))
-    save(fleets.run(tmp_path / "reports", 2, lambda h, d: 100.0, of=whole))
+    save(fleets.run(tmp_path / "reports", 2, lambda h, d: 100.0, of=whole), hosts="node0")
     return tmp_path / "reports"
 
 
@@ -160,6 +160,21 @@ def test_a_baseline_that_is_missing_or_of_something_else_is_refused_before_anyth
     ):
         with pytest.raises(Refused, match=f"^hosts.yml: host node1: gpuburn_baseline: .*{says}"):
             preflight.judging(Run.of(reports, LATER), hosts(**changed), "hosts.yml")
+
+
+def test_a_run_is_not_judged_by_a_baseline_that_was_made_of_it(reports: Path) -> None:
+    with pytest.raises(Refused, match=f"gpuburn_baseline: baseline good was made of run {runs.RUN} itself"):
+        preflight.judging(Run.of(reports, runs.RUN), hosts(), "hosts.yml")
+
+
+def test_a_host_is_not_judged_by_its_own_numbers(reports: Path) -> None:
+    run = Run.of(reports, LATER)
+    of_us = preflight.expect({"node0": {**TRIAL, "gpuburn_baseline": "good"}}, "hosts.yml")
+    preflight.plan(run, of_us, {"node0": json.dumps(SEEN)}, 1000.0, write=True)
+    plan = run.plan("node0")
+    assert plan is not None
+    [one] = [limit for limit in plan.limits if limit.about == "gemm.tflops"]
+    assert one.uncalibrated and f"baseline good is of this very host, in run {runs.RUN}" in one.informational
 
 
 def test_a_run_keeps_its_baseline_and_coming_back_with_another_is_refused(reports: Path) -> None:

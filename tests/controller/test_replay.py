@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -18,6 +19,7 @@ from gpuburn.controller import account, baseline_of_run, baselines, replay
 from gpuburn.controller.__main__ import main
 from gpuburn.controller.run import Run
 from gpuburn.replan import Instead
+from gpuburn.strict import Refused
 
 SAME = Instead()
 
@@ -120,13 +122,25 @@ def test_a_limit_that_is_lifted_lets_a_failed_host_pass(run: Run) -> None:
 
 def test_a_baseline_judges_what_had_no_reference_number(run: Run) -> None:
     made, _ = baseline_of_run.made(run, account.give(run, runs.ISSUED), "good", "node2", 1.0)
-    baselines.save(run.folder.parent, made)
+    other = dataclasses.replace(made, run="20260101T000000Z-0001", hosts=["node9"])
+    baselines.save(run.folder.parent, other)
     done = replay.replay(run, replay.instead(run, None, "good", None))
     # The median is 121: below 114.95 fails, below 117.37 is marginal.
     assert {host: decision for host, (decision, _) in said(done).items()} == {
         "node0": "trial failed", "node1": "trial failed", "node2": "trial passed", "node3": "trial failed",
     }  # fmt: skip
     assert {(c.before, c.now) for c in done.changes["node2"]} == {("not judged", "pass")}
+
+
+def test_a_run_is_not_judged_by_a_baseline_of_itself_nor_a_host_by_its_own(run: Run) -> None:
+    made, _ = baseline_of_run.made(run, account.give(run, runs.ISSUED), "good", "node2", 1.0)
+    baselines.save(run.folder.parent, made)
+    with pytest.raises(Refused, match=f"^--baseline: baseline good was made of run {run.id} itself; wanted is"):
+        replay.instead(run, None, "good", None)
+    with pytest.raises(Refused, match="was made of run"):
+        replay.replay(run, Instead(baseline=made))
+    done = replay.replay(run, Instead(baseline=dataclasses.replace(made, run="20260101T000000Z-0001")))
+    assert said(done)["node1"][0] == "trial failed" and done.changes["node2"] == []
 
 
 def test_another_policy_decides_otherwise_from_the_same_verdicts(run: Run, tmp_path: Path) -> None:
