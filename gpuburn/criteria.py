@@ -14,7 +14,7 @@ from gpuburn.plan import LEVELS, Environment, Guard, Kind, LeftOut, Level, Plan,
 
 @dataclass(frozen=True, slots=True)
 class Criteria:
-    """policy: SHA-256 of the policy. decision_rule: as the plan has it. What names a host or a moment is not here."""
+    """policy, judgement: SHA-256 of both. decision_rule: as the plan has it. No host and no moment is named."""
 
     kind: Kind
     environment: Environment
@@ -25,6 +25,8 @@ class Criteria:
     seed: int
     decision_rule: str
     policy: str
+    judgement: str
+    privileges: str
     steps: list[Step]
     limits: list[Limit]
     guards: list[Guard]
@@ -34,7 +36,8 @@ class Criteria:
 def of(plan: Plan) -> Criteria:
     return Criteria(
         plan.kind, plan.environment, plan.level, plan.profiles, plan.sku, len(plan.devices), plan.seed,
-        plan.decision_rule, plan.policy, plan.steps, plan.limits, plan.guards, plan.left_out,
+        plan.decision_rule, plan.policy, plan.judgement, plan.privileges, plan.steps, plan.limits, plan.guards,
+        plan.left_out,
     )  # fmt: skip
 
 

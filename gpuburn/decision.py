@@ -44,15 +44,9 @@ class Case:
     marks: frozenset[str] = frozenset()
 
     def fits(self, row: Row) -> bool:
-        asked: tuple[tuple[tuple[str, ...], str], ...] = (
-            (row.reached, self.reached),
-            (row.verdicts, str(self.verdict or "")),
-            (row.kinds, self.kind),
-            (row.levels, self.level),
-            (row.environments, self.environment),
-        )
-        fits = all(not wanted or value in wanted for wanted, value in asked)
-        return fits and (not row.marks or bool(self.marks & set(row.marks)))
+        return row.fits(
+            self.reached, str(self.verdict or ""), self.kind, self.level, self.environment, self.marks
+        )  # fmt: skip
 
 
 def decide(policy: Policy, case: Case, at: float = 0.0) -> Decided:

@@ -108,6 +108,8 @@ class Limit:
     def _check_shares(self) -> None:
         shares = (self.fail_below, self.warn_below, self.warn_above, self.fail_above)
         given = [one for one in shares if one is not None]
+        if self.of == self.about:
+            raise Refused(f"{self.about}: 'of' is the quantity itself; wanted is another number")
         if not given:
             raise Refused(f"{self.about}: 'of' needs fail_below, fail_above, warn_below or warn_above: a share of it")
         if min(given) <= 0 or given != sorted(given):

@@ -89,7 +89,7 @@ class Plan:
 
     privileges: whether the supervisor is root (kernel log, DMI). worker: the account of the workers ("" = the same).
     decision_rule: how a value near its limit is judged (policy.yml). policy, criteria: SHA-256 of the policy, and of
-    all that the host is judged by (criteria.py).
+    all that the host is judged by (criteria.py). judgement: of the way of judging itself (judgement.py).
     """
 
     schema: Literal["gpuburn/plan/1"]
@@ -118,6 +118,7 @@ class Plan:
     decision_rule: Literal["simple", "guard_band"] = "simple"
     policy: str = ""
     criteria: str = ""
+    judgement: str = ""
 
     def step(self, name: str) -> Step | None:
         return next((step for step in self.steps if step.name == name), None)

@@ -8,7 +8,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
-from gpuburn import __version__, criteria, limit as limits, policy as policies, profile, resolve, site_limits, sku
+from gpuburn import (
+    __version__,
+    criteria,
+    judgement,
+    limit as limits,
+    policy as policies,
+    profile,
+    resolve,
+    site_limits,
+    sku,
+)
 from gpuburn.baseline import Baseline
 from gpuburn.limit import Limit, When
 from gpuburn.measurement import Metric, Observed, Point
@@ -84,6 +94,7 @@ def make(request: Request, nonce: str, issued: float) -> Plan:
             GUARDS if request.kind == "rehearsal" else [*GUARDS, HEAT], [*left_out, *silent],
             {"gpuburn": __version__}, notes(request), request.policy.decision_rule, request.policy.digest,
     )  # fmt: skip
+    made = replace(made, judgement=judgement.digest())
     return check(replace(made, criteria=criteria.digest(made)), f"plan of {request.host}")
 
 
@@ -130,6 +141,8 @@ def demand(request: Request, steps: list[Step]) -> tuple[list[Limit], list[LeftO
         _declared(limit, conditions)
     ordered = sku.load(request.sku, f"{request.host}: gpuburn_sku") if request.sku else None
     book = [resolve.of_sku(limit, ordered, request.count) for limit in merged]
+    for limit in book:
+        resolve.possible(limit, ordered)
     found: list[Limit] = []
     left_out: list[LeftOut] = []
     for step in steps:

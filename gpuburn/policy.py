@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import enum
 import functools
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from gpuburn import strict
 from gpuburn.finding import Verdict
@@ -65,6 +67,30 @@ class Row:
         asked = (bool(self.condition), bool(self.owner), self.due_days > 0)
         if set(asked) != {self.decision is Decision.CONDITIONAL}:
             raise Refused(f"{self.decision}: condition, owner and due_days (above 0) go with conditional, all three")
+        if self.decision.good:
+            self._check_good()
+
+    def fits(
+        self, reached: str, verdict: str, kind: str, level: str, environment: str, marks: frozenset[str] = frozenset()
+    ) -> bool:
+        """Whether this row speaks of such a host; verdict is empty where there is no result."""
+        asked: tuple[tuple[tuple[str, ...], str], ...] = (
+            (self.reached, reached), (self.verdicts, verdict), (self.kinds, kind), (self.levels, level),
+            (self.environments, environment),
+        )  # fmt: skip
+        fits = all(not wanted or value in wanted for wanted, value in asked)
+        return fits and (not self.marks or bool(marks & set(self.marks)))
+
+    def _check_good(self) -> None:
+        """No policy accepts what did not pass; and what cannot accept (a kind, a level) it never accepts."""
+        if self.verdicts != (Verdict.PASS,) or set(self.reached) - {"judged"}:
+            raise Refused(f"a row that leads to {self.decision} is for verdicts: [pass] of judged hosts alone")
+        accepts = self.decision is not Decision.TRIAL_PASSED
+        able = self.kinds == ("hardware",) and self.levels and set(self.levels) <= {"standard", "soak"}
+        if accepts and not able:
+            raise Refused(
+                f"a row that leads to {self.decision} is for kinds: [hardware], levels: [standard, soak] alone"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,4 +163,20 @@ def read(path: Path) -> Policy:
     document = strict.load_yaml(path)
     if not isinstance(document, dict) or not isinstance(document.get("rows"), list):
         raise Refused(f"{path.name}: wanted are rows: a list of rules")
-    return strict.build(Policy, document, path.name)
+    policy = strict.build(Policy, document, path.name)
+    for way in _ways():
+        if not any(row.fits(*way) for row in policy.rows):
+            said = ", ".join(f"{name} {value or 'none'}" for name, value in zip(WAY, way))
+            raise Refused(f"{path.name}: rows: no row for {said}; wanted is a row for every way that a host can end")
+    return policy
+
+
+WAY = ("reached", "verdict", "kind", "level", "environment")
+
+
+def _ways() -> Iterator[tuple[str, str, str, str, str]]:
+    """Every way that a host can end, without marks: a row for a mark alone leaves a gap."""
+    judged = ("pass", "fail", "incomplete")
+    for reached in get_args(Reached):
+        for verdict in judged if reached == "judged" else ("", "incomplete"):
+            yield from itertools.product((reached,), (verdict,), get_args(Kind), get_args(Level), get_args(Environment))

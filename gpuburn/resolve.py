@@ -15,7 +15,7 @@ from gpuburn.measurement import Metric, Point
 from gpuburn.plan import Step
 from gpuburn.policy import Shares
 from gpuburn.sku import Number, Sku
-from gpuburn.strict import digest, encode
+from gpuburn.strict import Refused, digest, encode
 
 SKU = "sku."
 TOGETHER = ("ranks", "group")  # scopes in which the number of devices is a part of the method
@@ -37,7 +37,22 @@ def of_sku(limit: Limit, sku: Sku | None, count: int) -> Limit:
         why = f"no reference number: {who} has no {name}{method} of sufficient confidence"
         return Limit(limit.about, limit.unit, informational=why, uncalibrated=True, when=limit.when, source="sku")
     reference = Reference(f"{sku.id} {name}", number.value, number.source, number.method)
-    return dataclasses.replace(limit.resolved(reference), source="sku", confidence=number.confidence)
+    source = "sku" if limit.source == "limits.yml" else limit.source
+    return dataclasses.replace(limit.resolved(reference), source=source, confidence=number.confidence)
+
+
+PEAKS = {"gemm.tflops": "peak_bf16", "memory_bandwidth.triad": "memory_bandwidth_peak"}
+ABOVE = 1.05  # of a peak: what boost clocks above the specified one have been seen to reach (plausible.py)
+
+
+def possible(limit: Limit, sku: Sku | None) -> None:
+    """Refuse a floor above what a perfect device of this SKU reaches: it would reject every good one."""
+    peak = sku.number(PEAKS[limit.about]) if sku and limit.about in PEAKS else None
+    if sku and peak and limit.min is not None and limit.min > ABOVE * peak.value:
+        raise Refused(
+            f"limit {limit.about}: min {limit.min:g} {limit.unit} is above what a {sku.id} can reach, "
+            f"{peak.value:g} {peak.unit}: correct the number or its unit"
+        )
 
 
 def _lowest(sku: Sku, name: str, method: str, count: int) -> Number | None:

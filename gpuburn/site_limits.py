@@ -17,6 +17,8 @@ from gpuburn.strict import Refused
 SITES = ("site", "contract")  # whose a limit can be that stands over ours
 OTHER = {"min", "max", "equals", "agree", "informational"}  # fields that are another demand than a share
 
+SHARES = {"fail_below", "fail_above"}
+
 
 def merge(limits: Iterable[Limit], site: Iterable[tuple[str, dict[str, Any]]]) -> list[Limit]:
     """Ours, and a site's after them. site: (variable, {probe.metric: fields}) pairs; one field set twice is refused.
@@ -49,6 +51,8 @@ def _site(limits: list[Limit], about: str, fields: dict[str, Any], where: str) -
         raise Refused(f"{where}: a limit needs a reason ('because')")
     fields = {**fields, "about": about, "source": "contract" if fields.get("source") == "contract" else "site"}
     ours = [one for one in limits if one.about == about]
+    if SHARES & set(fields) and "of" not in fields:  # other shares of what ours is a share of
+        ours = [one for one in ours if one.of]
     if "unit" in fields or not ours:
         return [strict.build(Limit, fields, where)]
     found = []
@@ -64,7 +68,8 @@ def _site(limits: list[Limit], about: str, fields: dict[str, Any], where: str) -
 def over(bound: list[Limit], points: list[Point]) -> list[Limit]:
     """The limits on one promise of one step, ours and a site's: ours stay where no limit of the site speaks.
 
-    Ours stays beside a site's, too, where the two cannot be compared: a share of a measurement, and a number.
+    Ours stays beside a site's, too, where ours is a share of a reference and the site's a number of its own: the
+    warning near the edge, the demand to repeat itself and the comparison of the cohort with the reference are kept.
     """
     site = [one for one in bound if one.source in SITES]
     kept: list[Limit] = []
@@ -77,7 +82,12 @@ def over(bound: list[Limit], points: list[Point]) -> list[Limit]:
 
 def _replaces(one: Limit, ours: Limit, point: Point) -> bool:
     same = one.when.point.includes(point) and set(ours.when.profiles) <= set(one.when.profiles)
-    return same and (one.of == ours.of or bool(one.informational or ours.informational))
+    return same and (_share(one) == _share(ours) or bool(one.informational or ours.informational))
+
+
+def _share(one: Limit) -> str:
+    """What the limit is a share of; empty for a number of its own."""
+    return one.of or (one.reference.name if one.reference else "")
 
 
 def _at(limit: Limit, point: Point) -> Limit:

@@ -81,7 +81,41 @@ def test_no_limit_is_tighter_than_three_times_the_spread(value: float, cv: float
 
 def test_a_number_without_a_reference_has_no_tolerance_to_compare() -> None:
     assert limit(min=850.0).tolerance is None
-    assert judged(limit(min=850.0), measured(900.0, cv=0.3)).code == "limit.met"
+    assert judged(limit(min=850.0), measured(900.0, cv=None)).code == "limit.met"
+
+
+@pytest.mark.parametrize(
+    ("value", "cv", "code"),
+    [(900.0, 0.05, "limit.unrepeatable"), (900.0, 0.03, "limit.met"), (800.0, 0.05, "limit.unrepeatable"),
+     (800.0, 0.03, "limit.failed"), (851.0, 0.0, "limit.met"), (400.0, 0.3, "limit.failed")],
+)  # fmt: skip
+def test_a_number_of_ones_own_decides_where_the_median_is_known_well_enough(value: float, cv: float, code: str
+                                                                            ) -> None:  # fmt: skip
+    """Nine readings that vary by 5 %: their median is known to 3 x 1.2533 x 5 % / 3 = 6.3 %."""
+    assert judged(limit(min=850.0), measured(value, cv=cv)).code == code
+
+
+@pytest.mark.parametrize(("source", "value", "code", "marginal"), [
+    ("site", 100.0, "limit.met", False), ("site", 1000.0, "limit.slack", True), ("contract", 1e9, "limit.slack", True),
+    ("limits.yml", 1e9, "limit.met", False),
+])  # fmt: skip
+def test_a_sites_number_that_can_hardly_fail_is_no_proof(source: Any, value: float, code: str, marginal: bool) -> None:
+    one = judged(limit(min=99.0, source=source), measured(value))
+    assert (one.code, one.marginal) == (code, marginal)
+
+
+def test_a_sites_floor_of_nought_and_a_ceiling_without_end_are_no_proof() -> None:
+    lower = Metric("GB/s", better="lower")
+    assert judged(limit(min=0.0, source="site"), measured(5.0)).code == "limit.slack"
+    assert judged(limit(max=9.0, source="site"), measured(5.0)).code == "limit.slack"  # more is better: it wants a min
+    assert judged(limit(max=1e12, source="site"), measured(5.0), metric=lower).code == "limit.slack"
+    assert judged(limit(max=9.0, source="site"), measured(5.0), metric=lower).code == "limit.met"
+
+
+def test_the_guard_band_of_one_reading_is_not_known() -> None:
+    assert judged(limit(min=1000.0), measured(2000.0, cv=None), rule="guard_band").code == "limit.within_guard"
+    count = Metric("GB/s", "sum")
+    assert judged(limit(max=0.0), measured(0.0, cv=None), rule="guard_band", metric=count).code == "limit.met"
 
 
 def test_what_is_no_median_has_no_repeats() -> None:

@@ -19,6 +19,7 @@ from gpuburn.strict import Refused
 PASS, FAIL, INCOMPLETE, _ = Verdict
 POLICY = load()
 MARKS = get_args(Mark)
+ALL = "[{decision: undecided, because: x}]"  # a row for every way that a host can end
 KINDS = get_args(Kind)
 NO_RESULT = [one for one in get_args(Reached) if one != "judged"]
 
@@ -95,9 +96,9 @@ def test_what_no_row_speaks_of_is_refused_and_not_guessed() -> None:
 
 
 def test_the_first_row_that_matches_decides() -> None:
-    rows = [Row(Decision.UNDECIDED, "first", kinds=("hardware",)), Row(Decision.ACCEPTED, "second")]
+    rows = [Row(Decision.UNDECIDED, "first", kinds=("hardware",)), Row(Decision.TRIAL_FAILED, "second")]
     assert decide(Policy(rows), Case("judged", PASS, "hardware", "soak")) == Decided(Decision.UNDECIDED, "first")
-    assert decide(Policy(rows), Case("judged", PASS, "rehearsal", "soak")) == Decided(Decision.ACCEPTED, "second")
+    assert decide(Policy(rows), Case("judged", PASS, "rehearsal", "soak")) == Decided(Decision.TRIAL_FAILED, "second")
 
 
 def test_every_condition_is_told_with_its_owner_and_its_day() -> None:
@@ -162,8 +163,8 @@ def test_a_setting_that_means_nothing_is_refused(tmp_path: Path, text: str, says
 
 
 def test_another_order_of_the_keys_is_the_same_policy_and_another_row_is_not(tmp_path: Path) -> None:
-    (tmp_path / "a.yml").write_text("rows: []\npeers: fail\n")
-    (tmp_path / "b.yml").write_text("# a remark\npeers: fail\nrows: []\n")
+    (tmp_path / "a.yml").write_text(f"rows: {ALL}\npeers: fail\n")
+    (tmp_path / "b.yml").write_text(f"# a remark\npeers: fail\nrows: {ALL}\n")
     (tmp_path / "c.yml").write_text("peers: fail\nrows: [{decision: untested, because: x}]\n")
     first, second, third = (load(tmp_path / name).digest for name in ("a.yml", "b.yml", "c.yml"))
     assert first == second != third
@@ -223,3 +224,34 @@ def test_marks_are_those_of_the_profile_and_no_other() -> None:
     ]
     assert marks(findings, "training") == {"uncalibrated"}
     assert marks(findings, "inference") == {"marginal"}
+
+
+PASSED = "verdicts: [pass], kinds: [hardware], levels: [standard]"
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ("{decision: accepted, because: x}", "for verdicts: .pass. of judged hosts alone"),
+        ("{decision: accepted, because: x, verdicts: [pass, incomplete], kinds: [hardware], levels: [soak]}", "alone"),
+        (f"{{decision: accepted, because: x, reached: [judged, refused], {PASSED}}}", "judged hosts alone"),
+        ("{decision: accepted, because: x, verdicts: [pass], kinds: [hardware]}", "levels: .standard, soak."),
+        ("{decision: accepted, because: x, verdicts: [pass], kinds: [hardware], levels: [quick]}", "levels: .standard"),
+        ("{decision: accepted, because: x, verdicts: [pass], levels: [soak]}", "kinds: .hardware."),
+        ("{decision: trial passed, because: x}", "for verdicts: .pass."),
+        ("{decision: trial passed, because: x, verdicts: [fail]}", "for verdicts: .pass."),
+    ],
+)
+def test_no_policy_accepts_what_did_not_pass_or_cannot_be_accepted(tmp_path: Path, row: str, says: str) -> None:
+    (tmp_path / "policy.yml").write_text(f"rows:\n  - {row}\n  - {ALL[1:-1]}\n")
+    with pytest.raises(Refused, match=says):
+        load(tmp_path / "policy.yml")
+
+
+def test_a_policy_with_a_gap_is_refused_and_names_it(tmp_path: Path) -> None:
+    (tmp_path / "policy.yml").write_text(
+        "rows:\n  - {decision: undecided, because: x, marks: [waived]}\n"
+        "  - {decision: undecided, because: x, kinds: [hardware]}\n"
+    )
+    with pytest.raises(Refused, match="no row for reached judged, verdict pass, kind rehearsal"):
+        load(tmp_path / "policy.yml")

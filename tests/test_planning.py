@@ -10,8 +10,9 @@ import runs
 from hypothesis import given, strategies as st
 
 from gpuburn import planning, strict
+from gpuburn.limit import Limit
 from gpuburn.measurement import Point
-from gpuburn.plan import Plan, demanded, promise
+from gpuburn.plan import Place, Plan, demanded, promise
 from gpuburn.probe import discover
 from gpuburn.strict import Refused
 from gpuburn.telemetry import TELEMETRY
@@ -228,6 +229,43 @@ def test_a_number_of_the_site_stands_beside_a_share_of_a_measurement() -> None:
     assert [(one.source, one.of, one.min) for one in found] == [
         ("limits.yml", "telemetry.memory_peak", None), ("contract", "", 2500.0),
     ]  # fmt: skip
+
+
+def h100(**entry: Any) -> list[Limit]:
+    asked = runs.hardware(count=8, site_limits=((SITE, {"gemm.tflops": {"because": "annex B", **entry}}),))
+    return [one for one in make(asked).limits if one.about == "gemm.tflops"]
+
+
+def test_a_number_of_the_contract_leaves_our_share_of_the_reference_in_force() -> None:
+    ours, theirs = h100(min=640, unit="TFLOP/s", source="contract")
+    assert (ours.source, ours.min, ours.reference is not None) == ("sku", 0.85 * 730, True)
+    assert (theirs.source, theirs.min, theirs.loosened) == ("contract", 640.0, "")
+
+
+def test_another_share_of_the_same_reference_stands_instead_and_says_so() -> None:
+    [one] = h100(fail_below=0.6, warn_below=0.65)
+    assert (one.min, one.loosened) == (0.6 * 730, "620.5 <= x TFLOP/s")
+
+
+@pytest.mark.parametrize(
+    ("entry", "says"),
+    [
+        ({"min": 6_200_000, "unit": "TFLOP/s"}, "above what a h100-sxm5-80gb can reach, 989 TFLOP/s"),
+        ({"of": "gemm.tflops", "fail_below": 0.5, "unit": "TFLOP/s"}, "'of' is the quantity itself"),
+    ],
+)
+def test_a_floor_that_cannot_be_is_refused_before_the_first_watt(entry: dict[str, Any], says: str) -> None:
+    with pytest.raises(Refused, match=says):
+        h100(**entry)
+
+
+def test_what_judges_beside_the_plan_is_part_of_the_criteria(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = make(runs.hardware())
+    assert make(runs.hardware(host="other", place=Place("a", "1"))).criteria == before.criteria
+    monkeypatch.setattr("gpuburn.judgement.digest", lambda: "another table of Xids")
+    assert make(runs.hardware()).criteria != before.criteria
+    monkeypatch.undo()
+    assert make(runs.hardware(privileges="user")).criteria != before.criteria
 
 
 @given(st.binary(min_size=1, max_size=40))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from gpuburn.controller import breaking, waived as waivings
-from gpuburn.controller.analysis import Analysis, analyse
+from gpuburn.controller.analysis import Analysis, analyse, proofs
 from gpuburn.controller.collect import Collected, take_in
 from gpuburn.controller.deliveries import history
 from gpuburn.controller.judged import Judged
@@ -118,7 +118,8 @@ def settle(
     if earlier:
         for account in history.attach(run, accounts, run.began() if now is None else now, alone):
             _decide(account, policy, frozenset({"unexplained"}))
-    order = list(Decision)
+    order, decided = list(Decision), [(p, one.decision) for a in accounts for p, one in a.by_profile.items()]
+    analysis = replace(analysis, statements=[*analysis.statements, *proofs(decided)])
     return sorted(accounts, key=lambda a: (-order.index(a.decision), a.expected.rack, a.expected.host)), analysis
 
 

@@ -18,7 +18,7 @@ from gpuburn.controller.judged import Judged
 from gpuburn.controller.reach import Way
 from gpuburn.finding import Finding, Verdict, finding
 from gpuburn.measurement import Point
-from gpuburn.policy import Policy
+from gpuburn.policy import Decision, Policy
 
 Leads = Literal["inform", "warn", "fail"]
 LEADS = {
@@ -55,7 +55,7 @@ def analyse(went: list[Way], policy: Policy) -> Analysis:
     for host, one in found:
         by_host.setdefault(host, []).append(one)
     tripped = _tripped(judged, by_host, policy)
-    said = [*said, *(Statement("breaker", one.why, one.hosts) for one in tripped), *_proofs(judged)]
+    said = [*said, *(Statement("breaker", one.why, one.hosts) for one in tripped)]
     return Analysis(by_host, said, tripped)
 
 
@@ -180,15 +180,17 @@ def _tripped(judged: dict[str, Judged], added: dict[str, list[Finding]], policy:
     return breaker.tripped(table, len(judged), policy.breaker.share, policy.breaker.hosts)
 
 
-def _proofs(judged: dict[str, Judged]) -> Iterator[Statement]:
-    """What so many hosts without a failure prove about the hosts that were not tested."""
-    profiles = sorted({profile for host in judged.values() for profile in host.verdicts})
-    for profile in profiles:
-        mine = [host.verdicts[profile] for host in judged.values() if profile in host.verdicts]
-        decided = [one for one in mine if one is not Verdict.INCOMPLETE]
-        if decided:
-            failed = sum(one is Verdict.FAIL for one in decided)
-            yield Statement("proof", f"{profile}: {proof.proof(failed, len(decided)).words}")
+def proofs(decided: Iterable[tuple[str, Decision]]) -> Iterator[Statement]:
+    """What the hosts of this run prove about those that were not tested. decided: (profile, decision) of every host.
+
+    A host counts where it was shown to be good or bad, whatever showed it: its own result, its peers, or its loss.
+    """
+    counts: dict[str, list[bool]] = {}
+    for profile, decision in decided:
+        if decision not in (Decision.UNDECIDED, Decision.UNTESTED):
+            counts.setdefault(profile, []).append(not decision.good)
+    for profile, failed in sorted(counts.items()):
+        yield Statement("proof", f"{profile}: {proof.proof(sum(failed), len(failed)).words}")
 
 
 def _served(judged: Judged, step: str, about: str) -> list[str]:

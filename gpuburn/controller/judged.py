@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from gpuburn import __version__, resolve, strict
+from gpuburn import __version__, judgement, resolve, strict
 from gpuburn.controller.collect import Collected
 from gpuburn.decision import marks
 from gpuburn.finding import Finding, Verdict
@@ -27,7 +27,6 @@ from gpuburn.probe import discover
 from gpuburn.verdict import proves
 
 SCHEMA: Literal["gpuburn/judged/1"] = "gpuburn/judged/1"
-VERSION = __version__  # what another version kept is verified anew
 LIMIT = 16 * strict.MEBIBYTE
 PARTS = {"identity.gpu_uuid": "uuid", "identity.gpu_serial": "serial"}
 SERIALS = {"dmi.product_serial": "serial", "dmi.board_serial": "board", "dmi.chassis_serial": "chassis"}
@@ -131,6 +130,11 @@ class Judged:
     inputs: dict[str, str] = field(default_factory=dict)
 
 
+def version() -> str:
+    """Of this program and its way of judging: what another version kept is verified anew."""
+    return f"{__version__}/{judgement.digest()[:16]}"
+
+
 def judged(collected: Collected, trends: Iterable[Trend] = ()) -> Judged:
     """The digest of what was collected. trends: of its long steps (trend.py)."""
     plan, findings = collected.plan, collected.findings
@@ -138,7 +142,7 @@ def judged(collected: Collected, trends: Iterable[Trend] = ()) -> Judged:
     versions = [*_versions(collected), *_firmware(looks)]
     met = {profile for f in findings if proves(f) for profile in f.profiles}
     return Judged(
-        SCHEMA, plan.host, VERSION, plan.criteria, collected.result is not None, collected.refused,
+        SCHEMA, plan.host, version(), plan.criteria, collected.result is not None, collected.refused,
         collected.verdicts, {profile: sorted(marks(findings, profile)) for profile in plan.profiles},
         [one for one in findings if one.marginal or one.verdict in (Verdict.FAIL, Verdict.INCOMPLETE)],
         [*_serials(looks), *_boots(collected), *_parts(collected)], versions, [*_shared(collected)],

@@ -73,7 +73,7 @@ def judged(run: Run, host: str, entries: list[Entry]) -> Judged | None:
         data = _bytes(file)
         if strict.digest(data) == line.details.get("judged"):
             one = judgements.decode(data)
-            if one.version == judgements.VERSION and not one.refused and one.inputs == now.details():
+            if one.version == judgements.version() and not one.refused and one.inputs == now.details():
                 return one
     return take(run, host)[0]
 

@@ -107,8 +107,8 @@ def test_a_limit_that_is_a_program() -> None:
 @caught("Azure NHC", "Azure/azurehpc-health-checks:conf", "limits are lowered until the node passes",
         "limit.loosened", "conditional")  # fmt: skip
 def test_the_site_demands_less_than_we_do(tmp_path: Path) -> Account:
-    found = site.read({"gpuburn_limits": {"gemm.tflops": {"unit": "TFLOP/s", "min": 100, "because": "so it passes"}}},
-                      "host bad")[1]  # fmt: skip
+    lowered = {"fail_below": 0.5, "warn_below": 0.5, "because": "so it passes"}
+    found = site.read({"gpuburn_limits": {"gemm.tflops": lowered}}, "host bad")[1]
     plan = hosts.plan(site_limits=tuple(found))
     one = hosts.host(tmp_path, plan, hosts.changed(plan, "gemm", "tflops", 700.0))
     assert [c.owner for c in one.by_profile["training"].conditions] == ["the buyer"]

@@ -11,13 +11,13 @@ import runs
 
 from gpuburn.controller import breaking
 from gpuburn.controller.account import Account, settle
-from gpuburn.controller.analysis import Analysis, analyse
+from gpuburn.controller.analysis import Analysis, analyse, proofs
 from gpuburn.controller.judged import SCHEMA, Judged, Part, Referred, Said, Series, Trend
 from gpuburn.controller.reach import Way
 from gpuburn.controller.run import Expected, Run
 from gpuburn.finding import Finding, Verdict, finding
 from gpuburn.journal import Entry
-from gpuburn.policy import Decay, load
+from gpuburn.policy import Decay, Decision, load
 from gpuburn.strict import Refused
 
 POLICY = load()
@@ -201,8 +201,17 @@ def test_another_run_of_the_delivery_is_held_and_one_of_another_is_not(tmp_path:
 
 
 def test_what_no_failure_proves_is_said() -> None:
-    texts = [one.text for one in analyse(fleet(32), POLICY).statements if one.code == "proof"]
+    texts = [one.text for one in proofs([("training", Decision.ACCEPTED)] * 32)]
     assert texts == ["training: 0 of 32 failed still allows 8.9 % defects (95 % confidence)"]
+
+
+def test_who_fails_by_its_peers_or_goes_away_counts_as_failed_and_who_is_undecided_does_not(tmp_path: Any) -> None:
+    lost = Way(Expected("lost", "hardware", "standard", "bare_metal", ["training"]), "lost")
+    away = Way(Expected("away", "hardware", "standard", "bare_metal", ["training"]), "never_reached")
+    odd = [host(f"n{i}", facts=said("b" if i == 0 else "a")) for i in range(4)]
+    _, analysis = settle(Run.of(tmp_path, runs.RUN), [*odd, lost, away])
+    [told] = [one.text for one in analysis.statements if one.code == "proof"]
+    assert told.startswith("training: 2 of 5 failed: between ")
 
 
 def test_a_host_without_a_judgement_takes_no_part() -> None:

@@ -178,7 +178,7 @@ def test_what_a_plan_adds_has_its_chinese_for_every_sku(name: str) -> None:
 
 def enumerated() -> Iterator[str]:
     """Every value that a row of a policy, a plan or a profile can have, in the words for those who sign."""
-    row = Row(Decision.ACCEPTED, "r", get_args(Reached), tuple(Verdict), marks=get_args(Mark))
+    row = Row(Decision.UNDECIDED, "r", get_args(Reached), tuple(Verdict), marks=get_args(Mark))
     yield from criteria_page._cases(row)
     yield from map(str, Decision)
     yield from (*get_args(Kind), *get_args(Environment))
