@@ -92,6 +92,9 @@ def compare(table: pd.DataFrame, rule: Rule = RULE) -> Comparison:
     compared = groups[groups["why"] == ""]
     tests = int(compared["n"].sum())
     groups = groups.join(limits(compared, max(tests, 1), rule))
+    coarse = groups["grain"] > groups["scale"]  # rounded values: half a step is no deviation
+    halves = np.where(groups["grain"] > rule.delta / 2, 2, 1)  # beyond that the median's own rounding counts too
+    groups["limit"] += np.where(coarse, groups["grain"] / 2 * halves, 0.0)
     hits = np.flatnonzero(worse > groups["limit"].to_numpy()[codes])
     findings = list(_findings(taken.iloc[hits], groups.iloc[codes[hits]], worse[hits]))
     return Comparison(sorted(findings, key=lambda one: (-one.z, one.host, one.subject, one.about)), groups, tests)
@@ -158,7 +161,7 @@ def _measure(taken: pd.DataFrame, codes: Whole, groups: pd.DataFrame, rule: Rule
     value, cv = taken["value"].to_numpy(float), taken["cv"].to_numpy(float)
     count, sign = taken["count"].to_numpy(float), np.where(taken["better"].eq("lower"), 1.0, -1.0)
     worse, n = np.full(len(taken), np.nan), groups["n"].to_numpy()
-    found = np.full((4, len(groups)), np.nan)
+    found, steps = np.full((4, len(groups)), np.nan), np.zeros(len(groups))
     order = np.argsort(codes, kind="stable")
     starts = np.cumsum(n) - n
     for size in np.unique(n):
@@ -169,8 +172,10 @@ def _measure(taken: pd.DataFrame, codes: Whole, groups: pd.DataFrame, rule: Rule
         if size >= rule.fewest and good.any():
             rows, signed = rows[good], (shares * sign[rows])[good]
             found[1:, which[good]] = measure(signed, cv[rows], count[rows], rule)
+            steps[which[good]] = spread.step(spread.rest(signed))
             worse[rows] = signed
     groups["median"], groups["between"], groups["rest"], groups["within"] = found
+    groups["grain"] = steps
     few = [f"{size} devices: fewer than {rule.fewest} are not compared" for size in n]
     groups["why"] = np.where(n < rule.fewest, few, np.where(found[0] > 0, "", "the median is not positive"))
     return worse

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
+SAME = 1e-9  # a share: closer than this is equal, but for the arithmetic
 FLOOR = 0.002  # a scale below 0.2 % is not believed: quantised data has a MAD of 0
 MAD = 1.4826  # times the MAD is the standard deviation of normal data
 REACH = 9.0  # MADs from the median at which a device no longer counts: the usual tuning of the biweight
@@ -66,3 +67,13 @@ def within(cv: Array, count: Array, floor: float = FLOOR) -> Array:
     near = np.where(some <= 2 * middle[:, None], some, 0)
     mean = np.sqrt(np.einsum("ij,ij->i", near, near) / np.maximum((some <= 2 * middle[:, None]).sum(axis=1), 1))
     return np.where(enough & (mean >= floor / 2), np.maximum(mean, floor), np.nan)
+
+
+def step(shares: Array) -> Array:
+    """The smallest step between different values of each group, a share; 0 where all are the same.
+
+    shares: (groups, devices). Of values that were rounded it is the step of the rounding; of others next to nothing.
+    """
+    gaps = np.diff(np.sort(shares, axis=1), axis=1)
+    smallest = np.where(gaps > SAME, gaps, np.inf).min(axis=1, initial=np.inf)
+    return np.asarray(np.where(np.isfinite(smallest), smallest, 0.0), dtype=float)

@@ -143,3 +143,17 @@ def test_a_jittery_device_does_not_hide_the_others():
 def test_within_is_unknown_where_fewer_than_half_tell():
     cv = np.array([[0.005, np.nan, np.nan, np.nan], [0.005, 0.005, np.nan, np.nan]])
     assert np.isnan(spread.within(cv, np.full((2, 4), 30.0))).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("step", [0.01, 0.015])
+def test_coarsely_rounded_values_of_a_healthy_fleet_are_no_deviations(step: float) -> None:
+    """Without half a step of the rounding (a whole one where it is coarse) most such fleets were accused."""
+    for seed in range(6):
+        table = healthy(128, seed=seed)
+        rounded = table.assign(value=np.round(table["value"] / (700 * step)) * 700 * step)
+        assert peers.compare(rounded).findings == []
+
+
+def test_a_device_far_below_coarse_values_is_found() -> None:
+    (found,) = peers.compare(tidy([700.0, 707.0] * 32 + [650.0], cv=0.005)).findings
+    assert found.deviation > 0.06
