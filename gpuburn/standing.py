@@ -27,6 +27,8 @@ RULES = {
     "part": "a swapped part (serial, UUID, board) voids the host's earlier passes; its fails stay",
     "unexplained": "a pass after a fail is conditional until a cause is recorded or two further full passes follow",
     "waived": "what failed and was waived is a failure too: a later pass leaves it to be explained",
+    "lost": "an attempt that was not good and whose run's folder is gone stays unexplained; nothing is accepted until "
+    "the folder is back",
     "full": "a full pass is on hardware, at a level that may accept, with nothing waived",
     "trial": "a rehearsal or a simulated run says nothing about hardware, once hardware has run",
     "waiver": "when a waiver has expired, what it waived is failed again",
@@ -114,8 +116,13 @@ class _Walk:
             self.pending.append(number)
 
 
-def stand(attempts: Iterable[Attempt], today: str = "", laxer: Laxer | None = None) -> Standing:
-    """How the host stands after these attempts, in whatever order they come. today: YYYY-MM-DD; "": no waiver ends."""
+def stand(
+    attempts: Iterable[Attempt], today: str = "", laxer: Laxer | None = None, lost: str = ""
+) -> Standing:  # fmt: skip
+    """How the host stands after these attempts, in whatever order they come. today: YYYY-MM-DD; "": no waiver ends.
+
+    lost: that an attempt was not good of which nothing is left, in words.
+    """
     laxer = laxer or Laxer()
     ordered = sorted(attempts, key=lambda one: (one.at, one.run))
     changes, void = _changes(ordered, laxer)
@@ -132,7 +139,7 @@ def stand(attempts: Iterable[Attempt], today: str = "", laxer: Laxer | None = No
         else:
             _passed(walk, number, one, laxer, void.get(number, ""))
     lines = [Line(number, one, changes[number - 1], walk.notes[number]) for number, one in enumerate(ordered, 1)]
-    return _settled(walk, lines, today)
+    return _settled(walk, lines, today, lost)
 
 
 def _changes(ordered: list[Attempt], laxer: Laxer) -> tuple[list[list[str]], dict[int, str]]:
@@ -177,19 +184,21 @@ def _passed(walk: _Walk, number: int, one: Attempt, laxer: Laxer, void: str) -> 
         walk.unexplained.clear()
 
 
-def _settled(walk: _Walk, lines: list[Line], today: str) -> Standing:
+def _settled(walk: _Walk, lines: list[Line], today: str, lost: str) -> Standing:
     host = lines[-1].attempt.host if lines else ""
     if not walk.decides:
         return _undecided(host, walk, lines)
     one = lines[walk.decides - 1].attempt
     before = [number for number in walk.unexplained if number != walk.decides]
-    marks: frozenset[str] = frozenset({"unexplained"} if before and one.outcome == "pass" else ())
+    marks: frozenset[str] = frozenset({"unexplained"} if (before or lost) and one.outcome == "pass" else ())
     over = [leave for leave in one.leaves if today and leave.expires < today]
     made = one.decided(marks, spoilt=bool(over))
     decision = worst(decided.decision for decided in made.values())
     reason = one.reason
     if over:
         reason = f"waiver {over[0].id} by {over[0].person} expired on {over[0].expires}: {over[0].about} failed"
+    elif marks and lost:
+        reason = f"{lost}; attempt {walk.decides} passed"
     elif marks:
         waived = " by what was waived" if lines[before[-1] - 1].attempt.outcome != "fail" else ""
         reason = f"attempt {before[-1]} failed{waived}, and nobody recorded the cause; attempt {walk.decides} passed"

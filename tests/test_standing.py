@@ -297,4 +297,4 @@ def test_nothing_is_accepted_whose_last_counting_attempt_failed_or_whose_fail_is
 
 
 def test_the_rules_are_told() -> None:
-    assert len(RULES) == 12 and all(RULES.values())
+    assert len(RULES) == 13 and all(RULES.values())

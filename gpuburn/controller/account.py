@@ -116,8 +116,9 @@ def settle(
             one = replace(one, judged=replace(one.judged, findings=breaking.spare(one.judged.findings, checks)))
         accounts.append(_decided(run, one, fleet, waivings.waived(held, one, fleet), policy))
     if earlier:
-        for account in history.attach(run, accounts, run.began() if now is None else now, alone):
+        for account, why in history.attach(run, accounts, run.began() if now is None else now, alone):
             _decide(account, policy, frozenset({"unexplained"}))
+            account.reason += f"; {why}" if why else ""
     order, decided = list(Decision), [(p, one.decision) for a in accounts for p, one in a.by_profile.items()]
     analysis = replace(analysis, statements=[*analysis.statements, *proofs(decided)])
     return sorted(accounts, key=lambda a: (-order.index(a.decision), a.expected.rack, a.expected.host)), analysis

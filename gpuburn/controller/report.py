@@ -14,7 +14,7 @@ import jinja2
 
 from gpuburn import __version__, journal, strict
 from gpuburn.controller import breaking, lineage, particulars
-from gpuburn.controller.account import Account, settle, summary, verdict, ways
+from gpuburn.controller.account import Account, alone, settle, summary, verdict, ways
 from gpuburn.controller.analysis import Statement
 from gpuburn.controller.deliveries import history
 from gpuburn.controller.explain_text import RULES
@@ -61,7 +61,7 @@ def write(run: Run, accounts: list[Account], now: float, said: Sequence[Statemen
             **shared,
         )
         (folder / "index.html").write_text(page, encoding="utf-8")
-    history.keep(run, accounts, now)
+    history.keep(run, accounts, now, alone)
     counts, states = summary(accounts), journal_state(run)
     waivers, trouble = lineage.listed(run, accounts)
     index = environment.get_template("index.html.j2").render(

@@ -16,7 +16,8 @@ from gpuburn import criteria as criterias
 from gpuburn.attempt import Attempt, Laxer, Leave
 from gpuburn.controller import breaking, people
 from gpuburn.controller.breaking import HELD
-from gpuburn.controller.deliveries import kept
+from gpuburn.controller.deliveries import elsewhere, kept, knew
+from gpuburn.controller.deliveries.knew import Knew
 from gpuburn.controller.people import Personal
 from gpuburn.controller.run import RUN, Run
 from gpuburn.controller.waived import SERIALS
@@ -36,12 +37,16 @@ UNSETTLED = ("uncollected",)  # what time alone may change
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What one run says of its hosts. by_host: {host: (delivery, attempt)}. breakers: open ones, in words."""
+    """What one run says of its hosts. by_host: {host: (delivery, attempt)}. breakers: open ones, in words.
+
+    knew: earlier runs that it knew.
+    """
 
     run: Run
     by_host: dict[str, tuple[str, Attempt]]
     people: dict[str, list[Personal]] = field(default_factory=dict)
     breakers: list[str] = field(default_factory=list)
+    knew: Knew = field(default_factory=dict)
 
 
 def runs(reports: Path, deliveries: Iterable[str], before: str = "~") -> Iterator[Run]:
@@ -70,9 +75,8 @@ def load(run: Run, now: float, judge: Judge) -> Told:
         if cause and host in by_host:
             delivery, one = by_host[host]
             by_host[host] = (delivery, replace(one, cause=str(cause)))
-    return Told(
-        run, by_host, {host: people.decisions(mine) for host, mine in said.items()}, breaking.open_ones(entries)
-    )
+    decided = {host: people.decisions(mine) for host, mine in said.items()}
+    return Told(run, by_host, decided, breaking.open_ones(entries), knew.read(entries))
 
 
 def _quiet(entries: list[Entry]) -> bool:
@@ -127,38 +131,73 @@ def _attempt(run: Run, account: Account, policy: Policy, book: _Book) -> Attempt
     )  # fmt: skip
 
 
-def attach(run: Run, accounts: list[Account], now: float, judge: Judge) -> list[Account]:
-    """Give every account of a delivery its attempts so far; returns those whose pass follows an unexplained fail."""
+def attach(run: Run, accounts: list[Account], now: float, judge: Judge) -> list[tuple[Account, str]]:
+    """Give every account of a delivery its attempts so far; returns those whose pass follows an unexplained fail, with
+    what their reason adds: "" where the attempts tell it."""
+    pending = _elsewhere(run, accounts)
     own = of_accounts(run, accounts)
     if not own:
-        return []
+        return pending
+    deliveries = {delivery for delivery, _ in own.values()}
+    told, unreadable, there = _earlier(run, deliveries, now, judge)
     earlier: dict[str, list[Attempt]] = {}
-    unreadable: list[str] = []
-    for one in runs(run.folder.parent, {delivery for delivery, _ in own.values()}, run.id):
-        try:
-            told = load(one, now, judge)
-        except (Refused, OSError) as error:
-            unreadable.append(f"run {one.id} of the same delivery cannot be read, and may say more of it: {error}")
-            continue
-        for host, (delivery, attempt) in told.by_host.items():
+    for one in told:
+        for host, (delivery, attempt) in one.by_host.items():
             if host in own and own[host][0] == delivery:
                 earlier.setdefault(host, []).append(attempt)
-    laxer, pending = Laxer(), []
+    knows = [*(one.knew for one in told), knew.read(run.told())]
+    gone = {delivery: knew.missing(knows, there, delivery, run.id) for delivery in deliveries}
+    lost = {delivery: knew.lost(missing) for delivery, missing in gone.items()}
+    laxer = Laxer()
     for account in accounts:
         if account.expected.host in own:
-            mine = own[account.expected.host][1]
-            account.way.trouble.extend(unreadable)
-            account.history = stand([*earlier.get(account.expected.host, []), mine], laxer=laxer)
+            delivery, mine = own[account.expected.host]
+            why = lost[delivery].get(account.expected.host, "")
+            account.way.trouble.extend([*unreadable, *(knew.told(*one) for one in sorted(gone[delivery].items()))])
+            account.history = stand([*earlier.get(account.expected.host, []), mine], laxer=laxer, lost=why)
             before = any(number < len(account.history.lines) for number in account.history.unexplained)
-            if before and mine.outcome == "pass":
-                pending.append(account)
+            if (before or why) and mine.outcome == "pass":
+                pending.append((account, why))
     return pending
 
 
-def keep(run: Run, accounts: Iterable[Account], now: float) -> None:
-    """Write down the attempts of a run that is being reported, unless time alone may still change one of them."""
+def _elsewhere(run: Run, accounts: list[Account]) -> list[tuple[Account, str]]:
+    """Those of no delivery that failed in an earlier run of none."""
+    mine = [one for one in accounts if elsewhere.alone(one)]
+    failures = elsewhere.failures(run) if mine else elsewhere.Failures()
+    found = []
+    for account in mine:
+        if why := failures.why(account):
+            account.way.trouble.append(why)
+            if account.decision.good:
+                found.append((account, why))
+    return found
+
+
+def _earlier(run: Run, deliveries: set[str], now: float, judge: Judge) -> tuple[list[Told], list[str], set[str]]:
+    """The earlier runs that can be read, what is wrong with the others, and the ids of all."""
+    told, unreadable, there = [], [], set()
+    for one in runs(run.folder.parent, deliveries, run.id):
+        there.add(one.id)
+        try:
+            told.append(load(one, now, judge))
+        except (Refused, OSError) as error:
+            unreadable.append(f"run {one.id} of the same delivery cannot be read, and may say more of it: {error}")
+    return told, unreadable, there
+
+
+def keep(run: Run, accounts: list[Account], now: float, judge: Judge) -> None:
+    """Write down which earlier runs a run that is being reported knew, who failed in it without a delivery, and its
+    attempts, unless time alone may still change one of them."""
+    elsewhere.note(run, accounts, now)
     mine = [one for one in accounts if one.history is not None]
-    if not mine or any(one.reached in UNSETTLED for one in mine):
+    if not mine:
+        return
+    deliveries = {one.expected.delivery for one in mine}
+    for earlier in _earlier(run, deliveries, now, judge)[0]:
+        said = knew.of(earlier.by_host, earlier.run.id)
+        knew.note(run, {key: hosts for key, hosts in said.items() if key[0] in deliveries}, now)
+    if any(one.reached in UNSETTLED for one in mine):
         return
     made = {one.expected.host: (one.expected.delivery, one.history.lines[-1].attempt) for one in mine if one.history}
     digest = kept.write(run, made)

@@ -10,7 +10,7 @@ from typing import Any
 from gpuburn import strict
 from gpuburn.attempt import Attempt, Laxer
 from gpuburn.controller import account, lineage
-from gpuburn.controller.deliveries import history
+from gpuburn.controller.deliveries import history, knew
 from gpuburn.controller.people import Personal
 from gpuburn.controller.run import NAME, PLAIN, RUN, Run
 from gpuburn.policy import Decision
@@ -30,7 +30,8 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """hosts: worst first. people: decisions of people about the attempt that decides. unreadable: runs and why.
+    """hosts: worst first. people: decisions of people about the attempt that decides. unreadable: runs, also those
+    that are gone, and why.
 
     breakers: {run: what its open breakers hold}.
     """
@@ -70,6 +71,7 @@ def check(delivery: str) -> str:
 def of(reports: Path, delivery: str, now: float) -> Delivery:
     """The delivery over all runs in this folder. Raises Refused where no run names it."""
     told, unreadable = _told(reports, check(delivery), now)
+    gone = _gone(told, unreadable, delivery)
     by_host: dict[str, list[Attempt]] = {}
     for one in told:
         for host, (named, attempt) in one.by_host.items():
@@ -79,30 +81,37 @@ def of(reports: Path, delivery: str, now: float) -> Delivery:
         raise Refused(f"delivery {delivery!r}: no run in {reports} names it; `gpuburn delivery list` shows all")
     laxer, today = Laxer(), day(now)
     order = list(Decision)
-    hosts = [stand(attempts, today, laxer) for attempts in by_host.values()]
+    lost = knew.lost(gone)
+    hosts = [stand(attempts, today, laxer, lost.get(host, "")) for host, attempts in by_host.items()]
     hosts.sort(key=lambda one: (-order.index(one.decision), one.host))
     by_run = {one.run.id: one.people for one in told}
     said = {one.host: by_run[one.deciding.run].get(one.host, []) for one in hosts if one.deciding}
     runs = sorted({attempt.run for attempts in by_host.values() for attempt in attempts})
-    return Delivery(
-        delivery, runs, hosts, {host: mine for host, mine in said.items() if mine}, _doubled(by_host), unreadable,
-        {run: held for run, held in _breakers(told, delivery).items() if held},
-    )  # fmt: skip
+    troubles = [*unreadable.values(), *(knew.told(*one) for one in sorted(gone.items()))]
+    held = {run: checks for run, checks in _breakers(told, delivery).items() if checks}
+    people = {host: mine for host, mine in said.items() if mine}
+    return Delivery(delivery, runs, hosts, people, _doubled(by_host), troubles, held)
 
 
 def day(at: float) -> str:
     return datetime.datetime.fromtimestamp(at, datetime.timezone.utc).strftime("%Y-%m-%d")
 
 
-def _told(reports: Path, delivery: str, now: float) -> tuple[list[history.Told], list[str]]:
+def _told(reports: Path, delivery: str, now: float) -> tuple[list[history.Told], dict[str, str]]:
     """What every run says; a run that cannot be read is told, never left out in silence."""
-    told, unreadable = [], []
+    told, unreadable = [], {}
     for run in history.runs(reports, [delivery]):
         try:
             told.append(history.load(run, now, account.alone))
         except (Refused, OSError) as error:
-            unreadable.append(f"run {run.id} cannot be read: {error}")
+            unreadable[run.id] = f"run {run.id} cannot be read: {error}"
     return told, unreadable
+
+
+def _gone(told: list[history.Told], unreadable: dict[str, str], delivery: str) -> dict[str, dict[str, str]]:
+    """Runs that another one knew and that are not there: {run: {host: decision}} of those that were not good."""
+    there = {one.run.id for one in told} | set(unreadable)
+    return knew.missing((one.knew for one in told), there, delivery)
 
 
 def _breakers(told: list[history.Told], delivery: str) -> dict[str, list[str]]:
