@@ -96,7 +96,10 @@ class Laxer:
             return ""
         key = (now.digest, before.digest)
         if key not in self.seen:
-            self.seen[key] = self.compare(now.criteria, before.criteria)
+            mine = now.criteria
+            if replace(now.policy, decision_rule=before.policy.decision_rule) == before.policy:
+                mine = replace(mine, policy=before.criteria.policy)  # but for the rule, which is compared by itself
+            self.seen[key] = self.compare(mine, before.criteria)
         return self.seen[key]
 
 
@@ -121,7 +124,8 @@ def changed(now: Attempt, before: Attempt, known: dict[str, str], laxer: Laxer) 
         told.append(f"policy was {before.policy.digest[:12]}, is {now.policy.digest[:12]}")
     if now.digest and before.digest and now.digest != before.digest:
         why = laxer(now, before)
-        told.append(f"criteria: laxer: {why}" if why else "criteria: others, none of them laxer")
+        words = why if why.startswith(criterias.OTHER) else f"criteria: laxer: {why}"
+        told.append(words if why else "criteria: others, none of them laxer")
     return told
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gpuburn.attempt import GOOD, Attempt, Laxer, Leave, changed, swapped
+from gpuburn.criteria import OTHER
 from gpuburn.decision import Condition, Decided, worst
 from gpuburn.policy import Decision
 
@@ -23,7 +24,8 @@ RULES = {
     "held": "where a tripped breaker holds a failure back, nobody is acceptable by an earlier pass: the host is "
     "undecided until the breaker is released or a complete attempt follows",
     "last": "the last complete attempt decides, never the best; earlier ones stay and are shown",
-    "laxer": "a pass under laxer criteria than those that counted before never supersedes; a fail always counts",
+    "laxer": "a pass under laxer criteria than those that counted before, or others that cannot be compared, never "
+    "supersedes; a fail always counts",
     "part": "a swapped part (serial, UUID, board) voids the host's earlier passes; its fails stay",
     "unexplained": "a pass after a fail is conditional until a cause is recorded or two further full passes follow",
     "waived": "what failed and was waived is a failure too: a later pass leaves it to be explained",
@@ -169,7 +171,7 @@ def _failed(walk: _Walk, number: int, one: Attempt, laxer: Laxer) -> None:
 def _passed(walk: _Walk, number: int, one: Attempt, laxer: Laxer, void: str) -> None:
     why = laxer(one, walk.bar) if walk.bar else ""
     if why:
-        walk.notes[number] = f"never supersedes, its criteria are laxer: {why}"
+        walk.notes[number] = f"never supersedes, {why if why.startswith(OTHER) else f'its criteria are laxer: {why}'}"
         return
     walk.bar = one  # a void pass still says what was demanded
     if void:
