@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuburn import journal
@@ -61,10 +62,14 @@ def failures(run: Run) -> Failures:
     """Who failed in the runs before this one in its folder."""
     found = Failures()
     for folder in sorted(run.folder.parent.iterdir()):
-        book = folder / "journal.jsonl"
-        if RUN.fullmatch(folder.name) and folder.name < run.id and book.is_file() and MARK in book.read_bytes():
+        if RUN.fullmatch(folder.name) and folder.name < run.id and _speaks(folder / "journal.jsonl"):
             _add(found, Run(folder.name, folder))
     return found
+
+
+def _speaks(book: Path) -> bool:
+    """Whether a journal may name somebody who failed; it is searched, not parsed."""
+    return book.is_file() and book.stat().st_size <= journal.LIMIT and MARK in book.read_bytes()
 
 
 MARK = json.dumps({"event": EVENT}, separators=(",", ":"))[1:-1].encode()

@@ -188,7 +188,15 @@ def _earlier(run: Run, deliveries: set[str], now: float, judge: Judge) -> tuple[
 
 def keep(run: Run, accounts: list[Account], now: float, judge: Judge) -> None:
     """Write down which earlier runs a run that is being reported knew, who failed in it without a delivery, and its
-    attempts, unless time alone may still change one of them."""
+    attempts. A journal that cannot be written any more is told in the report, which is written all the same."""
+    try:
+        _keep(run, accounts, now, judge)
+    except Refused:
+        return
+
+
+def _keep(run: Run, accounts: list[Account], now: float, judge: Judge) -> None:
+    """The attempts are kept unless time alone may still change one of them."""
     elsewhere.note(run, accounts, now)
     mine = [one for one in accounts if one.history is not None]
     if not mine:
