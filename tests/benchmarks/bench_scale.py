@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import random
 import resource
 import subprocess
@@ -17,9 +18,9 @@ from pathlib import Path
 
 import runs
 
-from gpuburn import __version__, journal, planning, resolve, strict
+from gpuburn import journal, planning, resolve, strict
 from gpuburn.controller import account, archives
-from gpuburn.controller.judged import SCHEMA, Judged, Part, Said, Series, demanded, encode
+from gpuburn.controller.judged import SCHEMA, Judged, Part, Said, Series, demanded, encode, version
 from gpuburn.controller.run import Run
 from gpuburn.finding import Verdict
 from gpuburn.measurement import Metric
@@ -64,7 +65,7 @@ def judged(plan: Plan, number: int, near: random.Random) -> Judged:
     versions = [Said("driver", HOST, "580.95.05"), *(Said("vbios", gpu, "96.00.CF.00.01") for gpu in gpus)]
     facts = [Said("gemm.checksum", gpu, "a" * 32, "gemm", "", list(plan.profiles)) for gpu in gpus]
     return Judged(
-        SCHEMA, name, __version__, plan.criteria, True, [], dict.fromkeys(plan.profiles, Verdict.PASS),
+        SCHEMA, name, version(), plan.criteria, True, [], dict.fromkeys(plan.profiles, Verdict.PASS),
         {profile: ["uncalibrated"] for profile in plan.profiles}, [], parts, versions, facts, "h100, 580, 700 W",
         series(plan, near), met=list(plan.profiles), deadline=plan.deadline, demanded={**demanded(plan), "host": name},
     )  # fmt: skip
@@ -108,7 +109,9 @@ def test_analysis_and_decisions_are_linear_in_the_hosts(tmp_path: Path) -> None:
     for count in SIZES:
         reports = tmp_path / str(count)
         make(reports, count)
-        done = subprocess.run([sys.executable, __file__, str(reports)], capture_output=True, text=True, check=True)
+        env = {**os.environ, "PYTHONPATH": str(Path(runs.__file__).parent)}
+        command = [sys.executable, __file__, str(reports)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
         one = json.loads(done.stdout)
         seconds = one["read"] + one["decide"]
         print(f"{count:>6} {one['read']:>8.2f} {one['decide']:>9.2f} {seconds:>7.2f} {1e3 * seconds / count:>10.2f} "
