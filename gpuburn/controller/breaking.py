@@ -66,7 +66,7 @@ def release(run: Run, by: str, reason: str, at: float) -> list[Check]:
     people.signed(by, reason)
     open_ = _open(run.entries())
     if not open_:
-        raise Refused(f"run {run.id}: no breaker is tripped that is not released")
+        raise Refused(f"run {run.id}: no breaker is tripped that is not released; its report notes what trips")
     for code, about, step in open_:
         run.note(at, RELEASED, code=code, about=about, step=step, by=by, reason=reason)
     return open_

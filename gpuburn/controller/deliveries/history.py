@@ -121,7 +121,8 @@ def _attempt(run: Run, account: Account, policy: Policy, book: _Book) -> Attempt
     digest = book.of(account)
     cause = people.cause(account.way.people)
     leaves = {leave: None for leave in (Leave(w.id, w.person, w.about, w.expires) for _, w in account.waived)}
-    held = next((one.why for one in (*(judged.findings if judged else ()), *account.fleet) if one.code == HELD), "")
+    waiting = (one for one in (*(judged.findings if judged else ()), *account.fleet) if one.code == HELD)
+    held = next((f"{one.about} in step {one.step}" if one.step else one.about for one in waiting), "")
     parts = [part for part in (judged.parts if judged else []) if part.kind in NUMBERS]
     return Attempt(
         run.id, expected.host, run.began(), expected.kind, expected.level, account.cases, policy, digest,
@@ -148,12 +149,13 @@ def attach(run: Run, accounts: list[Account], now: float, judge: Judge) -> list[
     knows = [*(one.knew for one in told), knew.read(run.told())]
     gone = {delivery: knew.missing(knows, there, delivery, run.id) for delivery in deliveries}
     lost = {delivery: knew.lost(missing) for delivery, missing in gone.items()}
+    missed = {delivery: [knew.told(*one) for one in sorted(missing.items())] for delivery, missing in gone.items()}
     laxer = Laxer()
     for account in accounts:
         if account.expected.host in own:
             delivery, mine = own[account.expected.host]
             why = lost[delivery].get(account.expected.host, "")
-            account.way.trouble.extend([*unreadable, *(knew.told(*one) for one in sorted(gone[delivery].items()))])
+            account.way.trouble.extend([*unreadable, *missed[delivery]])
             account.history = stand([*earlier.get(account.expected.host, []), mine], laxer=laxer, lost=why)
             before = any(number < len(account.history.lines) for number in account.history.unexplained)
             if (before or why) and mine.outcome == "pass":
@@ -202,9 +204,10 @@ def _keep(run: Run, accounts: list[Account], now: float, judge: Judge) -> None:
     if not mine:
         return
     deliveries = {one.expected.delivery for one in mine}
+    said: Knew = {}
     for earlier in _earlier(run, deliveries, now, judge)[0]:
-        said = knew.of(earlier.by_host, earlier.run.id)
-        knew.note(run, {key: hosts for key, hosts in said.items() if key[0] in deliveries}, now)
+        said.update(knew.of(earlier.by_host, earlier.run.id))
+    knew.note(run, {key: hosts for key, hosts in said.items() if key[0] in deliveries}, now)
     if any(one.reached in UNSETTLED for one in mine):
         return
     made = {one.expected.host: (one.expected.delivery, one.history.lines[-1].attempt) for one in mine if one.history}
