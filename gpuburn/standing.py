@@ -52,7 +52,8 @@ class Line:
 class Standing:
     """decides: the number of the attempt that does; 0: none is complete. unexplained: numbers of such failures.
 
-    pending: numbers of the attempts after it that are not complete, and for which nobody recorded a cause.
+    pending: numbers of the attempts after it that are not complete, and for which nobody recorded a cause. lost: that
+    an attempt was not good of which nothing is left.
     """
 
     host: str
@@ -64,6 +65,7 @@ class Standing:
     unexplained: tuple[int, ...] = ()
     leaves: tuple[Leave, ...] = ()
     pending: tuple[int, ...] = ()
+    lost: str = ""
 
     @property
     def good(self) -> bool:
@@ -73,6 +75,8 @@ class Standing:
     @property
     def first_pass(self) -> bool:
         """Whether it was good at once: no attempt failed, or needed a waiver, before the first that is good."""
+        if self.lost:
+            return False
         for line in self.lines:
             if line.attempt.outcome == "fail" or line.attempt.leaves:
                 return False
@@ -209,7 +213,16 @@ def _settled(walk: _Walk, lines: list[Line], today: str, lost: str) -> Standing:
         made, decision = last.decided(), Decision.UNDECIDED
         reason = f"attempt {walk.held} failed by a check that is held, and its breaker is not released: {last.held}"
     return Standing(
-        host, decision, reason, made, lines, walk.decides, tuple(walk.unexplained), one.leaves, tuple(walk.pending)
+        host,
+        decision,
+        reason,
+        made,
+        lines,
+        walk.decides,
+        tuple(walk.unexplained),
+        one.leaves,
+        tuple(walk.pending),
+        lost,
     )
 
 

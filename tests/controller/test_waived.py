@@ -15,11 +15,12 @@ from gpuburn.controller import waived, whole_run
 from gpuburn.controller.account import Account
 from gpuburn.controller.judged import Part
 from gpuburn.controller.reach import Way
-from gpuburn.controller.run import WAIVERS, Expected, Run
+from gpuburn.controller.run import POLICY, WAIVERS, Expected, Run
 from gpuburn.finding import Verdict
 from gpuburn.policy import Decision
+from gpuburn.strict import Refused
 from gpuburn.waiver import Waiver
-from tests.controller.deliveries.made import FIRST, NOW, SECOND, reported, tried
+from tests.controller.deliveries.made import FIRST, NOW, SECOND, lenient, reported, tried
 from tests.controller.deliveries.test_delivery import gpuburn  # noqa: F401  (a fixture)
 
 SLOW = Waiver("W-1", "A. Person", "gemm.tflops", ("a-gpu1",), "agreed <b>in mail 7</b>", "2026-01-01", "2026-01-15")
@@ -131,6 +132,14 @@ def test_a_file_of_waivers_that_came_after_a_start_without_any_waives_nothing(tm
     (run.folder / WAIVERS).write_text(waiver.dump([SLOW]))
     assert reported(run)["a"].decision is Decision.REJECTED
     assert f"no waiver is applied: {WAIVERS} came later" in (run.folder / "index.html").read_text()
+
+
+def test_a_policy_that_came_after_a_start_by_the_packages_own_judges_nobody(tmp_path: Path) -> None:
+    run = tried(tmp_path, FIRST, {"a": "pass"}, strictly=True)
+    run.note(NOW, "expected", **whole_run.Given(run.policy(), []).digests())
+    (run.folder / POLICY).write_text(lenient())
+    with pytest.raises(Refused, match="put the policy back that it began with"):
+        reported(run)
 
 
 def test_an_older_journal_that_names_no_waivers_began_without_any(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ def test_a_run_that_is_gone_is_missed_and_what_failed_in_it_stays_unexplained(tm
     assert why in (second.host("a") / "index.html").read_text()
     delivery = overview.of(reports, LOT, NOW)
     assert decisions(delivery) == {"a": "conditional", "b": "accepted", "c": "accepted"}
+    assert (delivery.good, delivery.first_pass) == (3, 2), "what failed at first did not pass at once"
     [item] = [one for one in overview.items(delivery) if not one.host]
     assert item.what.startswith(
         f"run {FIRST} of the delivery is gone (a rejected, d rejected, c untested), and a later"
