@@ -71,7 +71,7 @@ def of_order(asked: Selection) -> list[Group]:
     source = "command line"
     if asked.limits is not None:
         source = str(asked.limits)
-        variables |= _limits(asked.limits)
+        variables |= read_limits(asked.limits)
     if asked.kind == "rehearsal":
         variables[f"{PREFIX}become"] = False
     [host] = preflight.expect({"order": variables}, source)
@@ -79,10 +79,10 @@ def of_order(asked: Selection) -> list[Group]:
     return _grouped([dataclasses.replace(one, hosts=[], variables={about: [source] for about in one.variables})])
 
 
-def _limits(path: Path) -> dict[str, Any]:
+def read_limits(path: Path) -> dict[str, Any]:
     """A file of limits as an inventory has them: {probe.metric: limit}, or under names such as gpuburn_limits_site."""
     if not path.is_file():
-        raise Refused(f"{path}: no such file; wanted is YAML such as {{gemm.tflops: {{min: 620, unit: TFLOP/s, ...}}}}")
+        raise Refused(f"{path}: not a file; wanted is YAML such as {{gemm.tflops: {{min: 620, unit: TFLOP/s, ...}}}}")
     found = strict.load_yaml(path)
     if not isinstance(found, dict) or not found:
         raise Refused(f"{path}: wanted is a mapping of probe.metric to a limit")

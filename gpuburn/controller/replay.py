@@ -14,6 +14,7 @@ from typing import Any
 from gpuburn import __version__, policy as policies, strict
 from gpuburn.controller import account, baselines, judged as judgements
 from gpuburn.controller.account import Account
+from gpuburn.controller.chosen import read_limits
 from gpuburn.controller.collect import Collected, take_in
 from gpuburn.controller.judged import Judged
 from gpuburn.controller.reach import Read
@@ -85,12 +86,14 @@ def _file(path: Path) -> Path:
 
 
 def _limits(path: Path) -> dict[str, Any]:
-    document = strict.load_yaml(_file(path))
-    if not isinstance(document, dict) or not document or not all(isinstance(name, str) for name in document):
-        raise Refused(
-            f"{path}: wanted is a mapping of probe.metric to a limit, such as gemm.tflops: {{min: 600, because: ...}}"
-        )
-    return document
+    """The same file as plan and criteria take: under names such as gpuburn_limits_site, or without."""
+    found: dict[str, Any] = {}
+    for name, entries in read_limits(path).items():
+        for about, fields in entries.items() if isinstance(entries, dict) else [(name, entries)]:
+            if about in found:
+                raise Refused(f"{path}: {about} is limited under two names; wanted is one")
+            found[str(about)] = fields
+    return found
 
 
 def moment(run: Run) -> float:

@@ -229,7 +229,7 @@ def test_a_wrong_file_of_limits_is_named(tmp_path: Path, text: str, says: str) -
         ({"run": runs.RUN}, "two ways at once to choose a plan; wanted is --inventory"),
         ({"pattern": "all"}, "two ways at once"),
         ({"hosts": ["x"]}, "--host goes with --run"),
-        ({"limits": Path("/nowhere")}, "/nowhere: no such file"),
+        ({"limits": Path("/nowhere")}, "/nowhere: not a file"),
     ],
 )
 def test_a_wrong_choice_is_refused_in_one_line(changed: dict[str, Any], says: str) -> None:

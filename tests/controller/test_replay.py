@@ -202,7 +202,7 @@ def test_the_command_line_prints_the_same_twice_and_its_status_is_that_of_the_de
         ("- 1", "what.yml: wanted is a mapping of probe.metric to a limit"),
         ("{", "what.yml: not YAML"),
         ("a: 1\na: 2", "written twice"),
-        (None, "what.yml: no such file"),
+        (None, "what.yml: not a file"),
     ],
 )
 def test_limits_with_a_mistake_are_refused_in_one_line(
@@ -216,3 +216,18 @@ def test_limits_with_a_mistake_are_refused_in_one_line(
     assert says in told.err
     assert len(told.err.splitlines()) == 1
     assert told.out == ""
+
+
+def test_limits_are_read_in_the_shape_that_plan_takes(tmp_path: Path) -> None:
+    entry = {"min": 620, "unit": "TFLOP/s", "because": "annex B"}
+    bare, named, twice = (tmp_path / name for name in ("bare.yml", "named.yml", "twice.yml"))
+    bare.write_text(yaml.safe_dump({"gemm.tflops": entry}))
+    named.write_text(yaml.safe_dump({"gpuburn_limits_annex": {"gemm.tflops": entry}}))
+    twice.write_text(
+        yaml.safe_dump({"gpuburn_limits_a": {"gemm.tflops": entry}, "gpuburn_limits_b": {"gemm.tflops": entry}})
+    )
+    assert replay._limits(bare) == replay._limits(named) == {"gemm.tflops": entry}
+    with pytest.raises(Refused, match=r"gemm\.tflops is limited under two names"):
+        replay._limits(twice)
+    with pytest.raises(Refused, match="not a file"):
+        replay._limits(tmp_path)

@@ -14,7 +14,12 @@ def add(app: typer.Typer) -> None:
 
 def judge(
     run: Annotated[str, typer.Argument(metavar="RUN", help="Run id, <UTC>-<4 hex>.")],
-    limits: Annotated[Path | None, typer.Option(help="YAML: {probe.metric: limit}, as below gpuburn_limits.")] = None,
+    limits: Annotated[
+        Path | None,
+        typer.Option(
+            help="YAML of limits, as for gpuburn plan: {gemm.tflops: {min: 620, unit: TFLOP/s, because: ...}}."
+        ),
+    ] = None,
     baseline: Annotated[str, typer.Option(help="Judge what has no reference number by this baseline.")] = "",
     policy: Annotated[Path | None, typer.Option(help="YAML: another policy.yml.")] = None,
     reports: Annotated[Path, typer.Option("--reports", help="Where runs and baselines are kept.")] = Path("reports"),
