@@ -121,7 +121,7 @@ def _unrepeatable(limit: Limit, metric: Metric, m: Measurement) -> str:
     if metric.reduce != "median":
         return ""
     if limit.tolerance is None:
-        return _unsteady(limit, m)
+        return _unsteady(limit, metric, m)
     if m.cv is None:
         return "one reading tells nothing of how well the device repeats itself"
     if limit.tolerance < TIGHTEST * m.cv and not _clearly_outside(limit, m.value, TIGHTEST * m.cv * abs(m.value)):
@@ -132,11 +132,13 @@ def _unrepeatable(limit: Limit, metric: Metric, m: Measurement) -> str:
     return ""
 
 
-def _unsteady(limit: Limit, m: Measurement) -> str:
+def _unsteady(limit: Limit, metric: Metric, m: Measurement) -> str:
     """A number without a reference has no tolerance: what must be told apart from it is the median itself.
 
     Three standard errors of the median of independent readings, 1.2533 cv / sqrt(n) each (Kenney and Keeping 1962).
     """
+    if m.count < 2 and metric.better and limit.source in ("site", "contract"):
+        return "one reading tells nothing of how well the device repeats itself"
     error = TIGHTEST * MEDIAN * (m.cv or 0.0) * abs(m.value) / math.sqrt(m.count)
     if not error or not _near(limit, m.value, error):
         return ""

@@ -9,8 +9,10 @@ import re
 from dataclasses import dataclass, field
 
 JUNK = re.compile(
-    r"(to be filled( by o\.?e\.?m\.?)?|default string|system serial number|not specified|none|n/?a|unknown"
-    r"|0?123456789|[0\s-]+|f+|x+)?",
+    r"(to be filled( by o\.?e\.?m\.?)?|default( string)?"
+    r"|(type\d+ - )?((system|chassis|base ?board|board) )?serial number"
+    r"|not (specified|available|settable|applicable)|invalid|none|empty|tbd|o\.?e\.?m\.?|\[?(n/?a|unknown( error)?)\]?"
+    r"|0?12345678(90?)?|(0x|gpu-)?[0\s-]+|\.+|f+|x+)?",
     re.IGNORECASE,
 )
 

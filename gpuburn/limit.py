@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -191,11 +191,19 @@ def as_tight(one: Limit, before: Limit) -> bool:
         return _same_fact(one, before)
     if one.of != before.of:
         return False
-    lows = ((one.min, before.min), (one.fail_below, before.fail_below))
-    highs = ((one.max, before.max), (one.fail_above, before.fail_above))
+    lows = ((one.min, before.min), (one.fail_below, before.fail_below), (_nearest(one, max), before.warn_below))
+    highs = ((one.max, before.max), (one.fail_above, before.fail_above), (_nearest(one, min), before.warn_above))
     return all(was is None or (has is not None and has >= was) for has, was in lows) and all(
         was is None or (has is not None and has <= was) for has, was in highs
     )
+
+
+def _nearest(one: Limit, pick: Callable[..., float]) -> float | None:
+    """Where a limit begins to warn, at the latest where it fails: low with max, high with min."""
+    low = (one.warn_below, one.min, one.fail_below)
+    high = (one.warn_above, one.max, one.fail_above)
+    given = [bound for bound in (low if pick is max else high) if bound is not None]
+    return pick(given) if given else None
 
 
 def _same_fact(one: Limit, before: Limit) -> bool:

@@ -165,16 +165,38 @@ def read(path: Path) -> Policy:
         raise Refused(f"{path.name}: wanted are rows: a list of rules")
     policy = strict.build(Policy, document, path.name)
     for way in _ways():
-        if not any(row.fits(*way) for row in policy.rows):
-            said = ", ".join(f"{name} {value or 'none'}" for name, value in zip(WAY, way))
+        said = ", ".join(f"{name} {value or 'none'}" for name, value in zip(WAY, way))
+        if _first(policy, way) is None:
             raise Refused(f"{path.name}: rows: no row for {said}; wanted is a row for every way that a host can end")
+        if wrong := _promised(policy, way):
+            raise Refused(f"{path.name}: rows: for {said}: {wrong}")
     return policy
 
 
+Way = tuple[str, str, str, str, str]
+
+
+def _first(policy: Policy, way: Way, mark: str = "") -> Decision | None:
+    marks = frozenset({mark} if mark else ())
+    return next((row.decision for row in policy.rows if row.fits(*way, marks)), None)
+
+
+def _promised(policy: Policy, way: Way) -> str:
+    """What no policy may do: let a failure be anything else, or accept what a person has still to answer for."""
+    _, verdict, kind, *_ = way
+    if verdict == "fail":
+        wanted = Decision.REJECTED if kind == "hardware" else Decision.TRIAL_FAILED
+        other = next((d for mark in ("", *get_args(Mark)) if (d := _first(policy, way, mark)) is not wanted), None)
+        return f"what failed is {wanted}, not {other}" if other else ""
+    open_ = next((mark for mark in ANSWERED if _first(policy, way, mark) is Decision.ACCEPTED), "")
+    return f"a pass with mark {open_} is at best conditional" if open_ else ""
+
+
+ANSWERED = ("waived", "unexplained", "loosened")  # what somebody has still to answer for
 WAY = ("reached", "verdict", "kind", "level", "environment")
 
 
-def _ways() -> Iterator[tuple[str, str, str, str, str]]:
+def _ways() -> Iterator[Way]:
     """Every way that a host can end, without marks: a row for a mark alone leaves a gap."""
     judged = ("pass", "fail", "incomplete")
     for reached in get_args(Reached):

@@ -17,6 +17,7 @@ from gpuburn.strict import Refused
 SITES = ("site", "contract")  # whose a limit can be that stands over ours
 OTHER = {"min", "max", "equals", "agree", "informational"}  # fields that are another demand than a share
 
+OURS = {"missed", "loosened", "reference", "uncalibrated"}  # what a limit of ours says of itself
 SHARES = {"fail_below", "fail_above"}
 
 
@@ -49,6 +50,10 @@ def merge(limits: Iterable[Limit], site: Iterable[tuple[str, dict[str, Any]]]) -
 def _site(limits: list[Limit], about: str, fields: dict[str, Any], where: str) -> list[Limit]:
     if not str(fields.get("because", "")).strip():
         raise Refused(f"{where}: a limit needs a reason ('because')")
+    if kept := OURS & set(fields):
+        raise Refused(
+            f"{where}: {min(kept)} is gpuburn's own to say; wanted are min, max, shares, equals, informational"
+        )
     fields = {**fields, "about": about, "source": "contract" if fields.get("source") == "contract" else "site"}
     ours = [one for one in limits if one.about == about]
     if SHARES & set(fields) and "of" not in fields:  # other shares of what ours is a share of
@@ -104,5 +109,7 @@ def _told(one: Limit, bound: list[Limit], points: list[Point]) -> Limit:
     ]
     if one.informational and any(other.uncalibrated for other in ours):
         one = dataclasses.replace(one, uncalibrated=True)
+    if not one.informational and not one.can_reject and any(other.uncalibrated for other in ours):
+        return dataclasses.replace(one, loosened="a number that may reject")
     more = next((str(other) for other in ours if not other.informational and not as_tight(one, other)), "")
     return dataclasses.replace(one, loosened=more)

@@ -28,6 +28,8 @@ RULES = {
     "supersedes; a fail always counts",
     "part": "a swapped part (serial, UUID, board) voids the host's earlier passes; its fails stay",
     "unexplained": "a pass after a fail is conditional until a cause is recorded or two further full passes follow",
+    "checked": "what failed by a check that was held is a failure too, until its cause is recorded, although nobody "
+    "released the breaker",
     "waived": "what failed and was waived is a failure too: a later pass leaves it to be explained",
     "lost": "an attempt that was not good and whose run's folder is gone stays unexplained; nothing is accepted until "
     "the folder is back",
@@ -78,7 +80,7 @@ class Standing:
         if self.lost:
             return False
         for line in self.lines:
-            if line.attempt.outcome == "fail" or line.attempt.leaves:
+            if line.attempt.outcome == "fail" or line.attempt.leaves or line.attempt.held:
                 return False
             if line.attempt.decision in GOOD:
                 return self.good
@@ -117,7 +119,9 @@ class _Walk:
         self.notes[number] = f"not complete: {one.decision}"
         if one.held:
             self.notes[number] = f"held until the breaker is released: {one.held}"
-            self.held = number
+            self.held, self.streak = number, 0
+            if not one.cause:
+                self.unexplained.append(number)
         if one.held or not one.cause:
             self.pending.append(number)
 
@@ -206,7 +210,8 @@ def _settled(walk: _Walk, lines: list[Line], today: str, lost: str) -> Standing:
     elif marks and lost:
         reason = f"{lost}; attempt {walk.decides} passed"
     elif marks:
-        waived = " by what was waived" if lines[before[-1] - 1].attempt.outcome != "fail" else ""
+        failed = lines[before[-1] - 1].attempt
+        waived = " by a check that was held" if failed.held else " by what was waived" if failed.leaves else ""
         reason = f"attempt {before[-1]} failed{waived}, and nobody recorded the cause; attempt {walk.decides} passed"
     if walk.held and decision.good:
         last = lines[walk.held - 1].attempt

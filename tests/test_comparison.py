@@ -112,6 +112,16 @@ def test_a_sites_floor_of_nought_and_a_ceiling_without_end_are_no_proof() -> Non
     assert judged(limit(max=9.0, source="site"), measured(5.0), metric=lower).code == "limit.met"
 
 
+@pytest.mark.parametrize(("source", "code"), [
+    ("site", "limit.unrepeatable"), ("contract", "limit.unrepeatable"), ("limits.yml", "limit.met"),
+])  # fmt: skip
+def test_one_reading_proves_nothing_by_a_number_of_the_sites_own(source: Any, code: str) -> None:
+    """Its spread is not known; a count of errors, which is no speed, has none."""
+    once = dataclasses.replace(measured(900.0, cv=None), count=1)
+    assert judged(limit(min=850.0, source=source), once).code == code
+    assert judged(limit(min=850.0, source=source), once, metric=Metric("GB/s")).code == "limit.met"
+
+
 def test_the_guard_band_of_one_reading_is_not_known() -> None:
     assert judged(limit(min=1000.0), measured(2000.0, cv=None), rule="guard_band").code == "limit.within_guard"
     count = Metric("GB/s", "sum")

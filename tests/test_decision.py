@@ -19,7 +19,10 @@ from gpuburn.strict import Refused
 PASS, FAIL, INCOMPLETE, _ = Verdict
 POLICY = load()
 MARKS = get_args(Mark)
-ALL = "[{decision: undecided, because: x}]"  # a row for every way that a host can end
+ALL = (  # a row for every way that a host can end
+    "[{decision: rejected, because: x, verdicts: [fail], kinds: [hardware]}, "
+    "{decision: trial failed, because: x, verdicts: [fail]}, {decision: undecided, because: x}]"
+)
 KINDS = get_args(Kind)
 NO_RESULT = [one for one in get_args(Reached) if one != "judged"]
 
@@ -165,7 +168,7 @@ def test_a_setting_that_means_nothing_is_refused(tmp_path: Path, text: str, says
 def test_another_order_of_the_keys_is_the_same_policy_and_another_row_is_not(tmp_path: Path) -> None:
     (tmp_path / "a.yml").write_text(f"rows: {ALL}\npeers: fail\n")
     (tmp_path / "b.yml").write_text(f"# a remark\npeers: fail\nrows: {ALL}\n")
-    (tmp_path / "c.yml").write_text("peers: fail\nrows: [{decision: untested, because: x}]\n")
+    (tmp_path / "c.yml").write_text(f"peers: fail\nrows: {ALL.replace('undecided', 'untested')}\n")
     first, second, third = (load(tmp_path / name).digest for name in ("a.yml", "b.yml", "c.yml"))
     assert first == second != third
 
@@ -243,15 +246,35 @@ PASSED = "verdicts: [pass], kinds: [hardware], levels: [standard]"
     ],
 )
 def test_no_policy_accepts_what_did_not_pass_or_cannot_be_accepted(tmp_path: Path, row: str, says: str) -> None:
-    (tmp_path / "policy.yml").write_text(f"rows:\n  - {row}\n  - {ALL[1:-1]}\n")
+    (tmp_path / "policy.yml").write_text(f"rows: [{row}, {ALL[1:-1]}]\n")
     with pytest.raises(Refused, match=says):
         load(tmp_path / "policy.yml")
 
 
 def test_a_policy_with_a_gap_is_refused_and_names_it(tmp_path: Path) -> None:
     (tmp_path / "policy.yml").write_text(
-        "rows:\n  - {decision: undecided, because: x, marks: [waived]}\n"
+        "rows:\n  - {decision: rejected, because: x, verdicts: [fail], kinds: [hardware]}\n"
         "  - {decision: undecided, because: x, kinds: [hardware]}\n"
     )
     with pytest.raises(Refused, match="no row for reached judged, verdict pass, kind rehearsal"):
+        load(tmp_path / "policy.yml")
+
+
+ACCEPTS = "{decision: accepted, because: x, verdicts: [pass], kinds: [hardware], levels: [standard, soak]}"
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ("{decision: undecided, because: x}", "what failed is rejected, not undecided"),
+        (
+            "{decision: undecided, because: x, marks: [marginal]}, " + ALL[1:-1],
+            "what failed is rejected, not undecided",
+        ),
+        (f"{ACCEPTS}, {ALL[1:-1]}", "a pass with mark waived is at best conditional"),
+    ],
+)
+def test_no_policy_hides_a_failure_or_what_a_person_must_answer_for(tmp_path: Path, rows: str, says: str) -> None:
+    (tmp_path / "policy.yml").write_text(f"rows: [{rows}]\n")
+    with pytest.raises(Refused, match=says):
         load(tmp_path / "policy.yml")

@@ -10,8 +10,26 @@ JUNK = [
     "", " ", "To be filled by O.E.M.", "to be filled by oem", "To be filled", "Default string", "DEFAULT STRING",
     "System Serial Number", "Not Specified", "None", "N/A", "na", "unknown", "0123456789", "123456789", "0",
     "0000000000",    "00000000-0000-0000-0000-000000000000", "FFFFFFFF", "xxxxxxxx", "-", " None ",
+    "Not Available", "Base Board Serial Number", "Chassis Serial Number", "Board Serial Number", "Invalid", "INVALID",
+    "OEM", "O.E.M.", "Empty", "TBD", "[N/A]", "[Unknown Error]", "Unknown Error", "12345678", "1234567890", "..",
+    "GPU-00000000-0000-0000-0000-000000000000", "0x0000", "Default", "Not Applicable", "Not Settable",
+    "Type2 - Board Serial Number",
 ]  # fmt: skip
-REAL = ["S123456", "0123456789A", "CN7792194F0123", "1", "F0F0", "none-01", "X11DPG", "10000000", "unknown-rack-7"]
+REAL = [
+    "S123456",
+    "0123456789A",
+    "CN7792194F0123",
+    "1",
+    "F0F0",
+    "none-01",
+    "X11DPG",
+    "10000000",
+    "unknown-rack-7",
+    "GPU-5fd3a6f0-0000-0000-0000-000000000000",
+    "1234567",
+    "OEM-1",
+    "0x0410",
+]
 
 
 @pytest.mark.parametrize("value", JUNK)

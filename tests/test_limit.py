@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from gpuburn import limit as limits
-from gpuburn.limit import Limit, When, narrowed
+from gpuburn.limit import Limit, When, as_tight, narrowed
 from gpuburn.measurement import Point
 from gpuburn.site_limits import merge
 from gpuburn.strict import Refused
@@ -244,3 +244,20 @@ def test_variables_that_share_no_field_merge_in_any_order(one: dict[str, int], t
             return None
 
     assert outcome(pairs) == outcome(pairs[::-1])
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "tight"),
+    [
+        ({"min": 5.0}, {"min": 5.0, "warn_below": 6.0}, False),
+        ({"min": 6.0}, {"min": 5.0, "warn_below": 6.0}, True),
+        ({"min": 5.0, "warn_below": 7.0}, {"min": 5.0, "warn_below": 6.0}, True),
+        ({"min": 5.0, "warn_below": 5.5}, {"min": 5.0, "warn_below": 6.0}, False),
+        ({"max": 5.0}, {"max": 5.0, "warn_above": 4.0}, False),
+        ({"max": 4.0}, {"max": 5.0, "warn_above": 4.0}, True),
+        ({"max": 5.0, "warn_above": 3.0}, {"max": 5.0, "warn_above": 4.0}, True),
+    ],
+)
+def test_a_limit_that_warns_later_is_less_tight(now: dict[str, float], before: dict[str, float], tight: bool) -> None:
+    one, other = (Limit("p.x", "GB/s", "r", **bounds) for bounds in (now, before))
+    assert as_tight(one, other) is tight

@@ -207,6 +207,8 @@ def test_a_limit_of_another_level_leaves_ours_in_force() -> None:
         ("gemm.wrong", {"confidence": "low"}, "x <= 0 count"),
         ("gemm.checksum", {"informational": "off"}, "the same over the cohort"),
         ("gemm.checksum", {"agree": "host"}, "the same over the cohort"),
+        ("gemm.tflops", {"min": 1, "unit": "TFLOP/s", "confidence": "low"}, "a number that may reject"),
+        ("gemm.tflops", {"min": 1, "unit": "TFLOP/s"}, ""),
         ("gemm.wrong", {"max": 0}, ""),
         ("gemm.checksum", {"equals": "a"}, ""),
     ],
@@ -214,6 +216,13 @@ def test_a_limit_of_another_level_leaves_ours_in_force() -> None:
 def test_a_site_that_demands_less_says_what_ours_was(about: str, entry: dict[str, Any], ours: str) -> None:
     plan = make(runs.request(site_limits=((SITE, {about: {**entry, "because": "r"}}),)))
     assert {one.loosened for one in plan.limits if one.about == about} == {ours}
+
+
+@pytest.mark.parametrize("key", ["missed", "loosened", "reference", "uncalibrated"])
+def test_what_gpuburn_says_of_a_limit_no_site_says_for_it(key: str) -> None:
+    entry = {"max": 0, "because": "r", key: "incomplete"}
+    with pytest.raises(Refused, match=f"gemm.wrong: {key} is gpuburn's own to say; wanted are min, max"):
+        make(runs.request(site_limits=((SITE, {"gemm.wrong": entry}),)))
 
 
 def test_calling_a_quantity_informational_does_not_make_it_calibrated() -> None:

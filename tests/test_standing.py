@@ -95,14 +95,17 @@ def history(*words: str, today: str = "") -> Standing:
         (["pass soak", "pass waived", "pass soak"], "conditional", 3, (2,)),
         (["open waived", "pass"], "conditional", 2, (1,)),
         # a failure that a breaker holds
-        (["pass", "open held"], "undecided", 1, ()),
-        (["pass", "open held", "open"], "undecided", 1, ()),
-        (["pass", "open held", "pass quick"], "undecided", 1, ()),
+        (["pass", "open held"], "undecided", 1, (2,)),
+        (["pass", "open held", "open"], "undecided", 1, (2,)),
+        (["pass", "open held", "pass quick"], "undecided", 1, (2,)),
         (["pass", "open held caused"], "undecided", 1, ()),
-        (["pass", "open held", "pass"], "accepted", 3, ()),
-        (["open held", "pass"], "accepted", 2, ()),
-        (["fail", "open held"], "rejected", 1, (1,)),
-        (["pass smoke", "open held"], "undecided", 1, ()),
+        (["pass", "open held", "pass"], "conditional", 3, (2,)),
+        (["pass", "open held caused", "pass"], "accepted", 3, ()),
+        (["pass", "pass", "open held", "pass"], "conditional", 4, (3,)),
+        (["open held", "pass", "pass", "pass"], "accepted", 4, ()),
+        (["open held", "pass"], "conditional", 2, (1,)),
+        (["fail", "open held"], "rejected", 1, (1, 2)),
+        (["pass smoke", "open held"], "undecided", 1, (2,)),
         (["pass", "open held rehearsal"], "accepted", 1, ()),
         # a swapped part
         (["pass", "open other"], "undecided", 0, ()),
@@ -151,6 +154,10 @@ def test_what_is_held_and_what_was_waived_is_the_reason() -> None:
     found = history("pass", "open held")
     assert found.reason == "attempt 2 failed by a check that is held, and its breaker is not released: 0 TFLOP/s"
     assert found.lines[1].note == "held until the breaker is released: 0 TFLOP/s"
+    assert not history("open held", "pass").first_pass
+    assert history("open held", "pass").reason == (
+        "attempt 1 failed by a check that was held, and nobody recorded the cause; attempt 2 passed"
+    )
     assert history("pass waived", "pass").reason == (
         "attempt 1 failed by what was waived, and nobody recorded the cause; attempt 2 passed"
     )
@@ -297,4 +304,4 @@ def test_nothing_is_accepted_whose_last_counting_attempt_failed_or_whose_fail_is
 
 
 def test_the_rules_are_told() -> None:
-    assert len(RULES) == 13 and all(RULES.values())
+    assert len(RULES) == 14 and all(RULES.values())

@@ -17,6 +17,8 @@ from gpuburn.strict import Refused
 from tests.controller.test_main import LOOK, TRIAL, gpuburn  # noqa: F401  (a fixture)
 from tests.controller.test_waived import SLOW, other
 
+OTHER = policy.FILE.read_text().replace("peers: warn", "peers: inform", 1)
+
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, str]:
@@ -60,7 +62,7 @@ def test_a_run_that_names_none_keeps_our_policy_and_no_waiver(gpuburn: Any, tmp_
         ({"gpuburn_policy": ""}, "a changed policy is a new run"),
         ({"gpuburn_waivers": ""}, "a changed set of waivers is a new run"),
         ({"waivers": waiver.dump([SLOW, other(id="W-2")])}, "a changed set of waivers is a new run"),
-        ({"policy": "rows: [{decision: undecided, because: x}]\n"}, "a changed policy is a new run"),
+        ({"policy": OTHER}, "a changed policy is a new run"),
     ],
 )
 def test_coming_back_with_other_rules_is_refused(
@@ -118,9 +120,7 @@ def test_the_plan_carries_the_digest_of_the_runs_policy(
 ) -> None:  # fmt: skip
     monkeypatch.setattr("time.time", lambda: runs.ISSUED)
     assert expect(gpuburn, tmp_path, **files).status == 0
-    Path(files["gpuburn_policy"]).write_text(
-        "rows: [{decision: undecided, because: x}]\n"
-    )  # after the start: the run's own counts
+    Path(files["gpuburn_policy"]).write_text(OTHER)  # after the start: the run's own counts
     policy.load.cache_clear()  # as in another process
     stdin = {"node1": {"variables": {**TRIAL, **files}, "look": json.dumps({**LOOK, "time": runs.ISSUED})}}
     done = gpuburn("plan", "--run", runs.RUN, "--reports", tmp_path / "reports", stdin=stdin)

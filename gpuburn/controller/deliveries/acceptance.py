@@ -98,6 +98,10 @@ def accept(reports: Path, delivery: Delivery, by: str, reason: str, now: float) 
     people.signed(by, reason)
     if delivery.unreadable:
         raise Refused(f"delivery {delivery.id}: {delivery.unreadable[0]}; nothing is accepted")
+    if delivery.breakers:
+        run = next(iter(delivery.breakers))
+        raise Refused(f"delivery {delivery.id}: the breaker of run {run} is open; nothing is accepted until a named "
+                      f"person has released it: gpuburn breaker release {run}")  # fmt: skip
     place = folder(reports, delivery.id)
     place.mkdir(parents=True, exist_ok=True)
     with _locked(place):

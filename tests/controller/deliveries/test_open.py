@@ -29,8 +29,8 @@ def test_what_an_open_breaker_holds_is_not_acceptable_by_an_earlier_pass(tmp_pat
         assert f"the delivery: the breaker of run {SECOND} is open" in out and "gpuburn breaker release" in out
         assert "n0: undecided: attempt 2 failed by a check that is held" in out
         status, _, err = gpuburn(*accept)
-        assert status == 3 and "no host is newly acceptable" in err and "n0: undecided: attempt 2 failed" in err
-        assert err.count("\n") == 1 and "and 5 more" in err
+        assert status == 3 and f"the breaker of run {SECOND} is open; nothing is accepted until a named person" in err
+        assert err.count("\n") == 1
     assert gpuburn("breaker", "release", SECOND, "--by", "A. Person", "--reason", "image cleared", *where)[0] == 0
     out = gpuburn("delivery", "show", LOT, *where)[1]
     assert "8 rejected" in out and "is open" not in out
@@ -41,7 +41,7 @@ def test_a_re_test_settles_what_a_breaker_held(tmp_path: Path) -> None:
         reported(tried(tmp_path, run, dict.fromkeys(EIGHT, says)))
     reported(tried(tmp_path, THIRD, {"n0": "pass"}))
     delivery = overview.of(tmp_path / "reports", LOT, NOW)
-    assert decisions(delivery)["n0"] == "accepted" and decisions(delivery)["n1"] == "undecided"
+    assert decisions(delivery)["n0"] == "conditional" and decisions(delivery)["n1"] == "undecided"
     assert any(one.what.startswith(f"the breaker of run {SECOND} is open") for one in overview.items(delivery))
 
 
