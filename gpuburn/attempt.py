@@ -76,9 +76,14 @@ class Attempt:
         return "pass" if self.decision.good else "fail" if self.decision in FAILED else "open"
 
     @property
+    def loosened(self) -> bool:
+        """Whether the site demanded less than gpuburn does: what would have failed is not known."""
+        return any("loosened" in case.marks for case in self.cases.values())
+
+    @property
     def full(self) -> bool:
-        """Whether it is a full pass: at a kind and level that can accept, and nothing of it waived."""
-        return self.decision in GOOD and not self.leaves
+        """Whether it is a full pass: at a kind and level that can accept, nothing of it waived or loosened."""
+        return self.decision in GOOD and not self.leaves and not self.loosened
 
 
 class Laxer:

@@ -40,6 +40,7 @@ class Entry:
 @dataclass(frozen=True, slots=True)
 class Baseline:
     """saved: unix seconds. count: devices of each host (0: not known). hosts: whose devices these are, all passed.
+    serials: every serial number and UUID of theirs, so that nobody is judged by itself under another name.
 
     steps: as planned, so that what was measured otherwise can be named. versions: {driver, torch: those told}.
     """
@@ -56,6 +57,7 @@ class Baseline:
     hosts: list[str] = field(default_factory=list)
     versions: dict[str, list[str]] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
+    serials: list[str] = field(default_factory=list)
 
     def entry(self, step: str, about: str, point: Point) -> Entry | None:
         return next((e for e in self.entries if (e.step, e.about, e.point) == (step, about, point)), None)

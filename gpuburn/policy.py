@@ -93,6 +93,9 @@ class Row:
             )
 
 
+FEWEST, SMALLEST = 8, 0.1  # hosts, share: a breaker that trips on less would hold every rejection back
+
+
 @dataclass(frozen=True, slots=True)
 class Breaker:
     """When to suspect the test and not the hosts: this share of at least so many judged hosts fails the same check."""
@@ -101,8 +104,11 @@ class Breaker:
     share: float = 0.5
 
     def __post_init__(self) -> None:
-        if self.hosts < 2 or not 0 < self.share <= 1:
-            raise Refused(f"hosts {self.hosts}, share {self.share:g}: wanted are at least 2 hosts, a share in (0, 1]")
+        if self.hosts < FEWEST or not SMALLEST <= self.share <= 1:
+            raise Refused(
+                f"hosts {self.hosts}, share {self.share:g}: wanted are at least {FEWEST} hosts, and a share from "
+                f"{SMALLEST:g} to 1"
+            )
 
 
 @dataclass(frozen=True, slots=True)

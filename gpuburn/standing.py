@@ -80,9 +80,10 @@ class Standing:
         if self.lost:
             return False
         for line in self.lines:
-            if line.attempt.outcome == "fail" or line.attempt.leaves or line.attempt.held:
+            one = line.attempt
+            if one.outcome == "fail" or one.leaves or one.held or one.loosened:
                 return False
-            if line.attempt.decision in GOOD:
+            if one.decision in GOOD:
                 return self.good
         return False
 

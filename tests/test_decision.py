@@ -152,8 +152,9 @@ def test_a_policy_with_a_typo_is_refused(tmp_path: Path, row: str, says: str) ->
     [
         ("decision_rule: guarded", "'guarded' is not one of simple, guard_band"),
         ("peers: reject", "'reject' is not one of inform, warn, fail"),
-        ("breaker: {share: 0.0}", "a share in"),
-        ("breaker: {hosts: 1}", "at least 2 hosts"),
+        ("breaker: {share: 0.0}", "a share from"),
+        ("breaker: {hosts: 7}", "at least 8 hosts, and a share from 0.1 to 1"),
+        ("breaker: {share: 0.09}", "a share from 0.1 to 1"),
         ("baseline: {fail_below: 0.99}", "fail_below <= warn_below"),
         ("baseline: {fail_below: 0}", "0 < fail_below"),
         ("decision: simple", "unknown 'decision'; did you mean 'decision_rule'"),

@@ -24,12 +24,12 @@ LEAVE = Leave("W-1", "A. Person", "gemm.tflops", "2026-06-30")
 
 
 def attempt(word: str, number: int = 1, **changed: Any) -> Attempt:
-    """word: pass, fail or open, then: a level, caused, waived, held, rehearsal, other (parts), never (reached)."""
+    """word: pass, fail or open; a level, caused, waived, loosened, held, rehearsal, other (parts), never (reached)."""
     said = word.split()
     level = next((one for one in said if one in LEVELS), "standard")
     kind = "rehearsal" if "rehearsal" in said else "hardware"
     waived = "waived" in said
-    marks = frozenset({"waived"} if waived else ())
+    marks = frozenset({"waived", "loosened"} & {*said})
     case = Case("judged", VERDICTS[said[0]], kind, level, marks=marks)
     if "never" in said:
         case = dataclasses.replace(case, reached="never_reached", verdict=None)
@@ -148,6 +148,12 @@ def test_an_incomplete_attempt_after_the_one_that_decides_is_pending(
     words: list[str], pending: tuple[int, ...]
 ) -> None:
     assert history(*words).pending == pending
+
+
+def test_what_the_site_loosened_is_no_full_pass_and_no_first_one() -> None:
+    assert not history("pass loosened", "pass").first_pass and not history("pass loosened").lines[0].attempt.full
+    assert str(history("fail", "pass", "pass", "pass loosened").decision) == "conditional"
+    assert str(history("fail", "pass", "pass", "pass").decision) == "accepted"
 
 
 def test_what_is_held_and_what_was_waived_is_the_reason() -> None:

@@ -34,7 +34,7 @@ def expect(
 ) -> None:  # fmt: skip
     """Check every host's variables (standard input) and write down who is expected. --check writes nothing."""
     from gpuburn.controller import again, baselines, preflight, standard_input, whole_run
-    from gpuburn.controller.run import Run
+    from gpuburn.controller.run import BEGAN, Run
 
     said = standard_input.said()
     hosts = preflight.expect(said.variables, source, said.wrong)
@@ -50,7 +50,7 @@ def expect(
         whole_run.keep(where, given)
         where.expect([host.expected() for host in hosts], source)
         baselines.keep(where, [host.site.baseline for host in hosts], time.time())
-        where.note(time.time(), "expected", hosts=len(hosts), **given.digests())
+        where.note(time.time(), BEGAN, hosts=len(hosts), **given.digests())
     print(f"{len(hosts)} host(s) expected in run {run}")
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from gpuburn.controller import breaking, waived as waivings
+from gpuburn.baseline import Baseline
+from gpuburn.controller import baselines, breaking, waived as waivings
 from gpuburn.controller.analysis import Analysis, analyse, proofs
 from gpuburn.controller.collect import Collected, take_in
 from gpuburn.controller.deliveries import history
@@ -99,14 +100,21 @@ def ways(run: Run, now: float, read: Read | None = None) -> list[Way]:
 
 
 def settle(
-    run: Run, went: list[Way], policy: Policy | None = None, now: float | None = None, earlier: bool = True
+    run: Run,
+    went: list[Way],
+    policy: Policy | None = None,
+    now: float | None = None,
+    earlier: bool = True,
+    baseline: Baseline | None = None,
 ) -> tuple[list[Account], Analysis]:
-    """Compare the hosts with each other, and decide about each. policy: another one than the run's.
+    """Compare the hosts with each other, and decide about each. policy, baseline: others than the run's.
 
     earlier: with the attempts before this one, as they are now (unix seconds).
     """
     policy = policy or run.policy_as_begun()
     analysis = analyse(went, policy)
+    for host, itself in baselines.circular(run, went, baseline):
+        analysis.findings.setdefault(host, []).append(itself)
     checks = breaking.held(run.told(), analysis.tripped) if analysis.tripped else set()
     held = waivings.book(run)
     accounts = []

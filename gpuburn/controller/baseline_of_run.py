@@ -12,6 +12,7 @@ from gpuburn.controller.account import Account, verdict
 from gpuburn.controller.baselines import VERSIONS
 from gpuburn.controller.judged import Judged, Series
 from gpuburn.controller.run import Run
+from gpuburn.controller.waived import SERIALS
 from gpuburn.finding import Verdict
 from gpuburn.measurement import Point
 from gpuburn.plan import Step
@@ -41,7 +42,7 @@ def made(run: Run, accounts: list[Account], name: str, hosts: str, now: float) -
     steps = _steps(fit)
     return Baseline(
         SCHEMA, name, run.id, expected.sku, expected.kind, expected.level, now, entries(judged, steps), expected.count,
-        [one.expected.host for one in fit], versions(judged), list(steps.values()),
+        [one.expected.host for one in fit], versions(judged), list(steps.values()), serials(judged),
     ), {host: reason for host, reason in why.items() if reason}  # fmt: skip
 
 
@@ -70,6 +71,10 @@ def _steps(fit: list[Account]) -> dict[str, Step]:
                     raise Refused(f"step {step.name} differs between the hosts; choose hosts with --hosts")
         one.forget()
     return found
+
+
+def serials(judged: Iterable[Judged]) -> list[str]:
+    return sorted({part.value for one in judged for part in one.parts if part.kind in SERIALS})
 
 
 def versions(judged: Iterable[Judged]) -> dict[str, list[str]]:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
 from gpuburn import baseline as words, strict
 from gpuburn.baseline import FOLDER, Baseline, Entry, named
+from gpuburn.controller.judged import Judged
+from gpuburn.controller.reach import Way
 from gpuburn.controller.run import Run
 from gpuburn.controller.site import Site
+from gpuburn.controller.waived import SERIALS
+from gpuburn.finding import Finding, Verdict, finding
+from gpuburn.measurement import NOWHERE
+from gpuburn.plan import HOST
 from gpuburn.strict import Refused, known
 
 EVENT = "baseline"
+CIRCULAR = "baseline.circular"
 VERSIONS = ("driver", "torch")  # of the software that numbers depend on
 
 
@@ -47,6 +54,36 @@ def judging(run: Run, site: Site) -> Baseline | None:
     if other := one.fits(site.sku, site.kind, run.id):
         raise Refused(other)
     return one
+
+
+def circular(run: Run, went: Iterable[Way], instead: Baseline | None = None) -> Iterator[tuple[str, Finding]]:
+    """(host, finding) of every host with a device whose numbers are in the baseline that judges it, whatever its name.
+
+    instead: another baseline than the hosts name.
+    """
+    for one in went:
+        if one.judged and (instead or one.expected.baseline):
+            subject, why = _itself(run, one.judged, one.expected.baseline, instead)
+            if why:
+                yield one.expected.host, finding(
+                    CIRCULAR, "baseline", Verdict.INCOMPLETE, why, "fleet", tuple(one.judged.verdicts), step="",
+                    subject=subject, point=NOWHERE,
+                )  # fmt: skip
+
+
+def _itself(run: Run, judged: Judged, name: str, instead: Baseline | None) -> tuple[str, str]:
+    """The device that is judged by itself, and why that is known; or why nobody can tell."""
+    try:
+        baseline = instead or chosen(run, name)
+    except Refused as error:
+        return HOST, f"nothing tells whether the host is judged by itself: {error}"
+    if judged.host in baseline.hosts:  # by that name it is not judged by it
+        return HOST, ""
+    mine = {part.value: part.subject for part in judged.parts if part.kind in SERIALS}
+    shared = next((serial for serial in baseline.serials if serial in mine), "")
+    if not shared:
+        return HOST, ""
+    return mine[shared], f"{shared} is among the devices that baseline {baseline.name} was made of"
 
 
 def keep(run: Run, wanted: Iterable[str], now: float) -> None:

@@ -18,7 +18,8 @@ from gpuburn.strict import Refused, known
 from gpuburn.waiver import day
 
 DECIDED, CAUSE = "decided", "cause"
-EVENTS = (DECIDED, CAUSE)
+LISTED = "listed"  # an acceptance of a delivery was written: its number and SHA-256
+EVENTS = (DECIDED, CAUSE, LISTED)  # none of them changes what was judged
 LONGEST = 400  # the journal keeps 500 characters of a value
 GOOD = (Decision.ACCEPTED, Decision.CONDITIONAL)
 

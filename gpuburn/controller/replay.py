@@ -106,7 +106,7 @@ def replay(run: Run, other: Instead) -> Replay:
     """Every expected host, judged again from what it sent."""
     at, twice = moment(run), {one.host: _twice(run, one.host, other) for one in run.expected()}
     ways, earlier = (account.ways(run, at, _reader(twice, now)) for now in (True, False))
-    accounts, _ = account.settle(run, ways, other.policy, now=at)
+    accounts, _ = account.settle(run, ways, other.policy, now=at, baseline=other.baseline)
     before, _ = account.settle(run, earlier, now=at)
     was = {one.expected.host: one for one in before}
     changes = {

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from gpuburn.waiver import Waiver
 
 POLICY = "policy.yml"
 WAIVERS = "waivers.yml"
+BEGAN = "expected"  # the journal's line that a run begins with: digests of its policy and waivers
 RUN = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{4}")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")  # of a host or a delivery: it becomes a folder's
 PLAIN = "wanted are letters, digits, dots, hyphens and underscores, at most 100"
@@ -103,15 +106,25 @@ class Run:
         return self.policy_kept() or policies.load()
 
     def policy_as_begun(self) -> Policy:
-        """The same, and Refused where the journal names another: nobody is judged by what was changed since."""
+        """The same, and Refused where the journal, or without it a host's plan, names another: nobody is judged by what
+        was changed since."""
         found = self.policy()
-        began = next((one.details.get("policy", "") for one in self.told() if one.event == "expected"), "")
+        began = self.as_begun("policy")
+        if began is None:
+            began = next((plan.policy for plan in self._plans()), "")
         if began and began != found.digest:
             raise Refused(
                 f"{self.folder / POLICY}: SHA-256 is {found.digest[:12]}, was {began[:12]} when run {self.id} began; "
                 "put the policy back that it began with"
             )
         return found
+
+    def _plans(self) -> Iterator[Plan]:
+        """The hosts' plans; one that cannot be read is told of its host."""
+        for one in self.expected() if (self.folder / "expected.json").exists() else []:
+            with contextlib.suppress(Refused):
+                if plan := self.plan(one.host):
+                    yield plan
 
     def policy_kept(self) -> Policy | None:
         kept = self.folder / POLICY
@@ -136,7 +149,20 @@ class Run:
 
     def told(self) -> list[Entry]:
         """What the journal tells, up to the first line that does not hold: a broken journal still leaves a report."""
-        return journal.follow(self.journal)[0] if self.journal.exists() else []
+        return self.followed()[0]
+
+    def followed(self) -> tuple[list[Entry], str]:
+        """The same, and what is wrong with the journal; "" where it holds and says how the run began."""
+        if not self.journal.exists():
+            return [], f"{self.journal.name} is missing"
+        entries, wrong = journal.follow(self.journal)
+        began = any(one.event == BEGAN for one in entries)
+        return entries, wrong or ("" if began else f"{self.journal.name} does not say how the run began")
+
+    def as_begun(self, name: str) -> str | None:
+        """The digest that the journal names of what the run began with; None where it does not tell, "" in an older
+        one that named none."""
+        return next((one.details.get(name, "") for one in self.told() if one.event == BEGAN), None)
 
     def by_host(self) -> dict[str, list[Entry]]:
         """What the journal tells of each host; of the run as a whole under ""."""

@@ -52,8 +52,13 @@ def book(run: Run) -> Book:
         mine = run.waivers()
     except (Refused, OSError) as error:
         return Book(trouble=f"no waiver is applied: {error}")
-    began = next((entry.details.get("waivers", NONE) for entry in run.told() if entry.event == "expected"), "")
-    if began and began != waivers.digest(mine):
+    began = run.as_begun("waivers")
+    if began is None and mine:
+        return Book(
+            trouble=f"no waiver is applied: {run.journal.name} does not say whether the run began with {WAIVERS}"
+        )
+    if began is not None and (began or NONE) != waivers.digest(mine):
+        began = began or NONE
         why = "came later, the run began with none" if began == NONE else f"is not the one that run {run.id} began with"
         return Book(trouble=f"no waiver is applied: {WAIVERS} {why}")
     day, made = of_run(run), Book(mine)

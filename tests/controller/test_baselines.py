@@ -17,6 +17,7 @@ from gpuburn.controller.__main__ import main
 from gpuburn.controller.run import Run
 from gpuburn.measurement import NOWHERE
 from gpuburn.strict import Refused
+from tests.controller.deliveries import made
 
 LATER = "20260202T000000Z-0001"
 TRIAL = {
@@ -33,9 +34,9 @@ def speed(host: int, device: int) -> float:
 
 
 def save(run: Run, name: str = "good", hosts: str = "*") -> words.Baseline:
-    made, _ = baseline_of_run.made(run, account.give(run, runs.ISSUED), name, hosts, 7.0)
-    baselines.save(run.folder.parent, made)
-    return made
+    found, _ = baseline_of_run.made(run, account.give(run, runs.ISSUED), name, hosts, 7.0)
+    baselines.save(run.folder.parent, found)
+    return found
 
 
 def call(*arguments: object) -> Any:
@@ -175,6 +176,29 @@ def test_a_host_is_not_judged_by_its_own_numbers(reports: Path) -> None:
     assert plan is not None
     [one] = [limit for limit in plan.limits if limit.about == "gemm.tflops"]
     assert one.uncalibrated and f"baseline good is of this very host, in run {runs.RUN}" in one.informational
+
+
+def test_a_device_is_not_judged_by_its_own_numbers_under_another_name(tmp_path: Path) -> None:
+    first = made.tried(tmp_path, made.FIRST, {"a": "pass", "c": "pass"})
+    save(first, hosts="a")
+    assert "a-gpu1-uuid" in baselines.load(first.folder.parent, "good").serials
+    second = made.tried(tmp_path, made.SECOND, {"b": "pass"})
+    ways = account.ways(second, made.NOW)
+    ways = [dataclasses.replace(one, expected=dataclasses.replace(one.expected, baseline="good")) for one in ways]
+    assert not list(baselines.circular(second, ways))
+    [one], _ = account.settle(second, ways, now=made.NOW)
+    assert str(one.decision) == "accepted"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(made, "serial", lambda host, device: f"a-{device}")
+        third = made.tried(tmp_path, made.THIRD, {"b": "pass"})
+    ways = account.ways(third, made.NOW)
+    ways = [dataclasses.replace(one, expected=dataclasses.replace(one.expected, baseline="good")) for one in ways]
+    [one], _ = account.settle(third, ways, now=made.NOW)
+    assert str(one.decision) == "undecided"
+    assert "a-gpu0 is among the devices that baseline good was made of" in one.reason
+    words.named(third.folder.parent, "good").write_bytes(b"{")
+    [one], _ = account.settle(third, ways, now=made.NOW)
+    assert "nothing tells whether the host is judged by itself" in one.reason
 
 
 def test_a_run_keeps_its_baseline_and_coming_back_with_another_is_refused(reports: Path) -> None:

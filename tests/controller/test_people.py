@@ -11,7 +11,7 @@ import pytest
 from gpuburn import __version__  # noqa: F401
 from gpuburn.controller import people
 from gpuburn.controller.account import told
-from gpuburn.controller.run import Run
+from gpuburn.controller.run import BEGAN, Run
 from tests.controller.deliveries.made import FIRST, reported, tried
 from tests.controller.deliveries.test_delivery import gpuburn  # noqa: F401  (a fixture)
 
@@ -71,7 +71,7 @@ def test_what_a_person_may_not_say_is_refused_and_not_recorded(
     run = tried(tmp_path, FIRST, {"a": "pass"})
     status, out, err = decide(gpuburn, tmp_path, *more, host=host)
     assert (status, out) == (3, "") and says in err and err.count("\n") == 1
-    assert run.entries() == []
+    assert [one.event for one in run.entries()] == [BEGAN]
 
 
 @pytest.mark.parametrize("decision", ["accepted", "conditional"])
@@ -100,7 +100,7 @@ def test_a_cause_is_of_a_failure(tmp_path: Path, gpuburn: Any) -> None:  # noqa:
     assert status == 3 and f"host b passed in run {FIRST}" in err
     for host in ("a", "c"):  # failed; or came to no decision
         assert gpuburn("cause", host, *where)[0] == 0
-    told = [(entry.event, entry.host, entry.details["reason"]) for entry in run.entries()]
+    told = [(entry.event, entry.host, entry.details["reason"]) for entry in run.entries()[1:]]
     assert told == [("cause", "a", "riser"), ("cause", "c", "riser")]
     assert gpuburn("cause", "z", *where)[0] == 3
 
@@ -110,4 +110,4 @@ def test_the_journal_still_chains_and_the_last_cause_counts(tmp_path: Path, gpub
     for reason in ("riser", "the riser's screw"):
         gpuburn("cause", "a", "--run", FIRST, "--by", "V", "--reason", reason, "--reports", tmp_path / "reports")
     assert str(people.cause(run.entries())) == "the riser's screw (V)"
-    assert Run.of(tmp_path / "reports", FIRST).entries()[-1].number == 2
+    assert Run.of(tmp_path / "reports", FIRST).entries()[-1].number == 3

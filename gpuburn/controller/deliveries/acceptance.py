@@ -18,7 +18,9 @@ from typing import Literal
 from gpuburn import strict
 from gpuburn.attempt import Leave
 from gpuburn.controller import people
-from gpuburn.controller.deliveries.overview import Delivery, check, pending
+from gpuburn.controller.deliveries import history
+from gpuburn.controller.deliveries.overview import Delivery, check, pending, word
+from gpuburn.controller.run import Run
 from gpuburn.decision import Condition
 from gpuburn.journal import GENESIS
 from gpuburn.policy import Decision
@@ -26,6 +28,7 @@ from gpuburn.standing import Standing
 from gpuburn.strict import Refused
 
 SCHEMA: Literal["gpuburn/acceptance/1"] = "gpuburn/acceptance/1"
+EVENT = people.LISTED
 FOLDER = "deliveries"
 FILE = re.compile(r"acceptance-(\d{3,})\.json")
 TOLD = 3  # hosts whose reason a refusal tells
@@ -77,7 +80,11 @@ def folder(reports: Path, delivery: str) -> Path:
 
 
 def read(reports: Path, delivery: str) -> list[Acceptance]:
-    """Every acceptance so far. Raises Refused with the first that is missing or changed."""
+    """Every acceptance so far. Raises Refused with the first that is missing or changed.
+
+    The last one is known by the journal of the run that was the delivery's last when it was written.
+    """
+    noted = _noted(reports, delivery)
     place = folder(reports, delivery)
     names = [one for one in place.iterdir() if FILE.fullmatch(one.name)] if place.is_dir() else []
     files = sorted(names, key=lambda one: int(one.stem.rpartition("-")[2]))
@@ -89,8 +96,24 @@ def read(reports: Path, delivery: str) -> list[Acceptance]:
         if (one.number, one.previous, one.delivery) != (number, previous, delivery) or file.name != f"{one.name}.json":
             raise Refused(f"{file}: an acceptance before it is missing or changed")
         previous = strict.digest(data)
+        if noted.pop(number, previous) != previous:
+            raise Refused(f"{file}: was changed after it was written")
         found.append(one)
+    if noted:
+        raise Refused(
+            f"{place / f'acceptance-{max(noted):03}.json'}: is missing; a run's journal says that it was written"
+        )
     return found
+
+
+def _noted(reports: Path, delivery: str) -> dict[int, str]:
+    """{number: SHA-256} of the delivery's acceptances, as the journals of its runs tell."""
+    return {
+        int(one.details.get("number", "0")): one.details.get("sha256", "")
+        for run in history.runs(reports, [delivery])
+        for one in run.told()
+        if one.event == EVENT and one.details.get("delivery") == delivery
+    }
 
 
 def accept(reports: Path, delivery: Delivery, by: str, reason: str, now: float) -> tuple[Acceptance, Path]:
@@ -116,6 +139,8 @@ def accept(reports: Path, delivery: Delivery, by: str, reason: str, now: float) 
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)
+        last = Run.of(reports, max(delivery.runs))
+        last.note(now, EVENT, delivery=delivery.id, number=made.number, sha256=strict.digest(path.read_bytes()))
     return made, path
 
 
@@ -147,8 +172,9 @@ def _made(delivery: Delivery, before: list[Acceptance], by: str, reason: str, no
     done = {(one.host, tuple(sorted(one.parts.items()))) for made in before for one in made.accepted}
     waiting = {(one.host, tuple(sorted(one.parts.items()))) for made in before for one in made.conditional}
     accepted, conditional, held = [], [], {}
+    owners = _owners(before)
     for standing in delivery.hosts:
-        why = _held(delivery, standing)
+        why = _held(delivery, standing) or _owned(standing, owners)
         if why:
             held[standing.host] = why
             continue
@@ -171,8 +197,29 @@ def _held(delivery: Delivery, standing: Standing) -> str:
         return "it says no serial number of any part, so that nothing can be named that is accepted"
     if standing.host in delivery.doubled:
         return delivery.doubled[standing.host]
-    against = [one for one in delivery.people.get(standing.host, []) if not one.decision.good]
+    against = [one for one in word(delivery, standing.host) if not one.decision.good]
     return f"{against[-1].by} decided {against[-1].decision}: {against[-1].reason}" if against else ""
+
+
+def _owners(before: list[Acceptance]) -> dict[tuple[str, str], tuple[str, str]]:
+    """{(kind, value) of every part: (the host that lists it now, in which acceptance)}."""
+    last = {one.host: (made.name, one) for made in before for one in (*made.accepted, *made.conditional)}
+    return {
+        (kind, value): (host, name)
+        for host, (name, one) in last.items()
+        for said, value in one.parts.items()
+        if (kind := said.rpartition(" ")[2]) != "chassis"
+    }
+
+
+def _owned(standing: Standing, owners: dict[tuple[str, str], tuple[str, str]]) -> str:
+    """Why a host waits: a part of it is accepted already, in another. No part is accepted twice."""
+    for said, value in standing.deciding.parts.items() if standing.deciding else ():
+        subject, _, kind = said.rpartition(" ")
+        host, name = owners.get((kind, value), (standing.host, ""))
+        if host != standing.host:
+            return f"{name} lists its {subject} {kind} {value} as part of {host}, which was not accepted anew since"
+    return ""
 
 
 def _accepted(standing: Standing) -> Accepted:

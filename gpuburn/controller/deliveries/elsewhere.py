@@ -1,5 +1,7 @@
-"""Runs that belong to no delivery: who failed in one is noted in its journal, and a later run of the same host, or of a
-host with the same serial, says so. Only journals are read, and of those only such as name somebody who failed.
+"""Who failed in a run that is not of the host's own history: in another delivery, in none, or under another name.
+
+Each run notes in its journal who failed in it, with the serials; a later run of a host with such a serial says so, and
+of hosts without a delivery one of the same name, too. Of journals that name nobody no line is parsed.
 """
 
 from __future__ import annotations
@@ -15,54 +17,79 @@ from gpuburn.attempt import FAILED
 from gpuburn.controller import people
 from gpuburn.controller.run import RUN, Run
 from gpuburn.controller.waived import SERIALS
+from gpuburn.finding import Verdict
 from gpuburn.journal import Entry
 
 if TYPE_CHECKING:
     from gpuburn.controller.account import Account
 
-EVENT = "failures"  # the journal's line that names hosts of no delivery that failed: {host: its serials as JSON}
+EVENT = "failures"  # the journal's line that names hosts that failed: {host: serials as JSON}
+GPU = "gpu"  # how the subject of a device begins
 AT_ONCE = 25  # hosts of one line, with the numbers of some thirty parts each
 
 
 @dataclass
 class Failures:
-    """In which run a host of this name, or one with this serial, failed last without a recorded cause."""
+    """In which run something failed last without a recorded cause: {name: run} of hosts without a delivery, and
+    {serial: {(delivery, host): run}}."""
 
     by_host: dict[str, str] = field(default_factory=dict)
-    by_serial: dict[str, str] = field(default_factory=dict)
+    by_serial: dict[str, dict[tuple[str, str], str]] = field(default_factory=dict)
 
-    def why(self, account: Account) -> str:
-        """That the host failed before, in words; "" if it did not."""
-        runs = [self.by_host.get(account.expected.host, ""), *(self.by_serial.get(one, "") for one in serials(account))]
-        last = max(runs)
-        same = "it" if last == runs[0] else "a host with the same serial"
-        return f"{same} failed in run {last}, which belongs to no delivery" if last else ""
+    def why(self, host: str, delivery: str, serials: Iterable[str]) -> str:
+        """That this machine failed, in words; "" if it did not. Its own history in its delivery is not told here."""
+        own = (delivery, host) if delivery else None
+        found = {
+            (run, of): "a host with the same serial"
+            for serial in serials
+            for of, run in self.by_serial.get(serial, {}).items()
+            if of != own
+        }
+        if not delivery and host in self.by_host:
+            found[self.by_host[host], ("", host)] = "it"
+        if not found:
+            return ""
+        (run, (where, name)), who = max(found.items())
+        who = who if name != host or where == delivery else "it"
+        return f"{who} failed in run {run}, which belongs to {f'delivery {where}' if where else 'no delivery'}"
 
 
-def alone(account: Account) -> bool:
-    """Whether a host belongs to no delivery, and its word is about hardware."""
-    return not account.expected.delivery and account.expected.kind == "hardware"
+def speaks(account: Account) -> bool:
+    """Whether the run's word on this host is about hardware."""
+    return account.expected.kind == "hardware"
 
 
 def serials(account: Account) -> list[str]:
     return [part.value for part in (account.judged.parts if account.judged else []) if part.kind in SERIALS]
 
 
+def failed(account: Account) -> list[str]:
+    """The serials to remember: of the devices that failed and of the host, or of everything where the host did."""
+    bad = {one.subject for one in (*(account.judged.findings if account.judged else []), *account.fleet)
+           if one.verdict is Verdict.FAIL}  # fmt: skip
+    devices = {one for one in bad if one.startswith(GPU)}
+    parts = account.judged.parts if account.judged else []
+    mine = [part for part in parts if part.kind in SERIALS]
+    if devices and devices == bad:
+        mine = [part for part in mine if part.subject in devices or not part.subject.startswith(GPU)]
+    return [part.value for part in mine]
+
+
 def note(run: Run, accounts: Iterable[Account], at: float) -> None:
     """Write down who failed, and who no longer does, where the journal does not say so already."""
     entries = run.told()
     before = _noted(entries)
-    now = {a.expected.host: json.dumps(serials(a)) if a.decision in FAILED else "" for a in accounts if alone(a)}
+    now = {a.expected.host: json.dumps(failed(a)) if a.decision in FAILED else "" for a in accounts if speaks(a)}
     fresh = [(host, said) for host, said in sorted(now.items()) if said != before.get(host, "")]
     for start in range(0, len(fresh), AT_ONCE):
         journal.append(run.journal, at, EVENT, "", dict(fresh[start : start + AT_ONCE]))
 
 
-def failures(run: Run) -> Failures:
-    """Who failed in the runs before this one in its folder."""
+def failures(reports: Path, before: str = "~") -> Failures:
+    """Who failed in the runs of this folder, up to a run id."""
     found = Failures()
-    for folder in sorted(run.folder.parent.iterdir()):
-        if RUN.fullmatch(folder.name) and folder.name < run.id and _speaks(folder / "journal.jsonl"):
+    for folder in sorted(reports.iterdir()) if reports.is_dir() else []:
+        if RUN.fullmatch(folder.name) and folder.name < before and _speaks(folder / "journal.jsonl"):
             _add(found, Run(folder.name, folder))
     return found
 
@@ -78,10 +105,14 @@ MARK = json.dumps({"event": EVENT}, separators=(",", ":"))[1:-1].encode()
 def _add(found: Failures, run: Run) -> None:
     entries = run.told()
     causes = {entry.host for entry in entries if entry.event == people.CAUSE}
+    deliveries = {one.host: one.delivery for one in run.expected()}
     for host, said in _noted(entries).items():
         if said and host not in causes:
-            found.by_host[host] = run.id
-            found.by_serial.update(dict.fromkeys(json.loads(said), run.id))
+            delivery = deliveries.get(host, "")
+            if not delivery:
+                found.by_host[host] = run.id
+            for serial in json.loads(said):
+                found.by_serial.setdefault(serial, {})[delivery, host] = run.id
 
 
 def _noted(entries: Iterable[Entry]) -> dict[str, str]:

@@ -39,7 +39,7 @@ UNSETTLED = ("uncollected",)  # what time alone may change
 class Told:
     """What one run says of its hosts. by_host: {host: (delivery, attempt)}. breakers: open ones, in words.
 
-    knew: earlier runs that it knew.
+    knew: earlier runs that it knew. trouble: what is wrong with its journal.
     """
 
     run: Run
@@ -47,6 +47,7 @@ class Told:
     people: dict[str, list[Personal]] = field(default_factory=dict)
     breakers: list[str] = field(default_factory=list)
     knew: Knew = field(default_factory=dict)
+    trouble: str = ""
 
 
 def runs(reports: Path, deliveries: Iterable[str], before: str = "~") -> Iterator[Run]:
@@ -62,7 +63,7 @@ def runs(reports: Path, deliveries: Iterable[str], before: str = "~") -> Iterato
 
 def load(run: Run, now: float, judge: Judge) -> Told:
     """What a run says, as it was kept, or judged now; causes and people's decisions as they stand in its journal."""
-    entries = run.told()
+    entries, trouble = run.followed()
     said: dict[str, list[Entry]] = {}
     for entry in entries:
         if entry.event in people.EVENTS:
@@ -76,7 +77,7 @@ def load(run: Run, now: float, judge: Judge) -> Told:
             delivery, one = by_host[host]
             by_host[host] = (delivery, replace(one, cause=str(cause)))
     decided = {host: people.decisions(mine) for host, mine in said.items()}
-    return Told(run, by_host, decided, breaking.open_ones(entries), knew.read(entries))
+    return Told(run, by_host, decided, breaking.open_ones(entries), knew.read(entries), trouble)
 
 
 def _quiet(entries: list[Entry]) -> bool:
@@ -135,8 +136,10 @@ def _attempt(run: Run, account: Account, policy: Policy, book: _Book) -> Attempt
 def attach(run: Run, accounts: list[Account], now: float, judge: Judge) -> list[tuple[Account, str]]:
     """Give every account of a delivery its attempts so far; returns those whose pass follows an unexplained fail, with
     what their reason adds: "" where the attempts tell it."""
-    pending = _elsewhere(run, accounts)
+    other = _elsewhere(run, accounts)
     own = of_accounts(run, accounts)
+    pending = [(one, why) for one in accounts if one.expected.host not in own and one.decision.good
+               and (why := other.get(one.expected.host, ""))]  # fmt: skip
     if not own:
         return pending
     deliveries = {delivery for delivery, _ in own.values()}
@@ -152,27 +155,27 @@ def attach(run: Run, accounts: list[Account], now: float, judge: Judge) -> list[
     missed = {delivery: [knew.told(*one) for one in sorted(missing.items())] for delivery, missing in gone.items()}
     laxer = Laxer()
     for account in accounts:
-        if account.expected.host in own:
-            delivery, mine = own[account.expected.host]
-            why = lost[delivery].get(account.expected.host, "")
+        host = account.expected.host
+        if host in own:
+            delivery, mine = own[host]
+            why = lost[delivery].get(host, "") or other.get(host, "")
             account.way.trouble.extend([*unreadable, *missed[delivery]])
-            account.history = stand([*earlier.get(account.expected.host, []), mine], laxer=laxer, lost=why)
+            account.history = stand([*earlier.get(host, []), mine], laxer=laxer, lost=why)
             before = any(number < len(account.history.lines) for number in account.history.unexplained)
             if (before or why) and mine.outcome == "pass":
                 pending.append((account, why))
     return pending
 
 
-def _elsewhere(run: Run, accounts: list[Account]) -> list[tuple[Account, str]]:
-    """Those of no delivery that failed in an earlier run of none."""
-    mine = [one for one in accounts if elsewhere.alone(one)]
-    failures = elsewhere.failures(run) if mine else elsewhere.Failures()
-    found = []
-    for account in mine:
-        if why := failures.why(account):
-            account.way.trouble.append(why)
-            if account.decision.good:
-                found.append((account, why))
+def _elsewhere(run: Run, accounts: list[Account]) -> dict[str, str]:
+    """{host: that it failed in an earlier run which is not of its own history}; each is told in its trouble."""
+    mine = [one for one in accounts if elsewhere.speaks(one)]
+    failures = elsewhere.failures(run.folder.parent, run.id) if mine else elsewhere.Failures()
+    found = {}
+    for one in mine:
+        if why := failures.why(one.expected.host, one.expected.delivery, elsewhere.serials(one)):
+            one.way.trouble.append(why)
+            found[one.expected.host] = why
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,10 @@ from typing import Any
 from gpuburn import strict
 from gpuburn.attempt import Attempt, Laxer
 from gpuburn.controller import account, lineage
-from gpuburn.controller.deliveries import history, knew
+from gpuburn.controller.deliveries import elsewhere, history, knew
 from gpuburn.controller.people import Personal
 from gpuburn.controller.run import NAME, PLAIN, RUN, Run
+from gpuburn.controller.waived import SERIALS
 from gpuburn.policy import Decision
 from gpuburn.standing import Standing, stand
 from gpuburn.strict import Refused
@@ -30,7 +32,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """hosts: worst first. people: decisions of people about the attempt that decides. unreadable: runs, also those
+    """hosts: worst first. people: what people decided, in any run, the last at the end. unreadable: runs, also those
     that are gone, and why.
 
     breakers: {run: what its open breakers hold}.
@@ -81,20 +83,50 @@ def of(reports: Path, delivery: str, now: float) -> Delivery:
         raise Refused(f"delivery {delivery!r}: no run in {reports} names it; `gpuburn delivery list` shows all")
     laxer, today = Laxer(), day(now)
     order = list(Decision)
-    lost = knew.lost(gone)
-    hosts = [stand(attempts, today, laxer, lost.get(host, "")) for host, attempts in by_host.items()]
+    lost, failures = knew.lost(gone), elsewhere.failures(reports)
+    hosts = [
+        stand(attempts, today, laxer, lost.get(host, "") or failures.why(host, delivery, _serials(attempts)))
+        for host, attempts in by_host.items()
+    ]
     hosts.sort(key=lambda one: (-order.index(one.decision), one.host))
-    by_run = {one.run.id: one.people for one in told}
-    said = {one.host: by_run[one.deciding.run].get(one.host, []) for one in hosts if one.deciding}
     runs = sorted({attempt.run for attempts in by_host.values() for attempt in attempts})
-    troubles = [*unreadable.values(), *(knew.told(*one) for one in sorted(gone.items()))]
+    spoilt = [f"run {one.run.id}: {one.trouble}; put its journal back" for one in told if one.trouble]
+    troubles = [*unreadable.values(), *spoilt, *(knew.told(*one) for one in sorted(gone.items()))]
     held = {run: checks for run, checks in _breakers(told, delivery).items() if checks}
-    people = {host: mine for host, mine in said.items() if mine}
-    return Delivery(delivery, runs, hosts, people, _doubled(by_host), troubles, held)
+    return Delivery(delivery, runs, hosts, _people(told, delivery), _doubled(by_host), troubles, held)
 
 
 def day(at: float) -> str:
     return datetime.datetime.fromtimestamp(at, datetime.timezone.utc).strftime("%Y-%m-%d")
+
+
+def _people(told: list[history.Told], delivery: str) -> dict[str, list[Personal]]:
+    """{host: what people decided about it, in any run of the delivery, in the order of time}."""
+    found: dict[str, list[Personal]] = {}
+    for one in told:
+        for host, said in one.people.items():
+            if one.by_host.get(host, ("", None))[0] == delivery:
+                found.setdefault(host, []).extend(said)
+    return {host: sorted(said, key=lambda one: one.at) for host, said in found.items() if said}
+
+
+def word(delivery: Delivery, host: str) -> list[Personal]:
+    """What people say of a host now: the last decision about it, and about each of its profiles."""
+    last = {one.profile: one for one in delivery.people.get(host, [])}
+    whole = last.get("")
+    return [one for one in last.values() if whole is None or one.at >= whole.at]
+
+
+def _seen(attempts: Iterable[Attempt]) -> dict[str, tuple[str, str]]:
+    """{"subject kind": (value, the last run that saw it)} of every part as it was last seen."""
+    found: dict[str, tuple[str, str]] = {}
+    for one in sorted(attempts, key=lambda one: (one.at, one.run)):
+        found.update({name: (value, one.run) for name, value in one.parts.items()})
+    return found
+
+
+def _serials(attempts: Iterable[Attempt]) -> list[str]:
+    return [value for name, (value, _) in _seen(attempts).items() if name.rpartition(" ")[2] in SERIALS]
 
 
 def _told(reports: Path, delivery: str, now: float) -> tuple[list[history.Told], dict[str, str]]:
@@ -124,19 +156,22 @@ def _breakers(told: list[history.Told], delivery: str) -> dict[str, list[str]]:
 
 
 def _doubled(by_host: dict[str, list[Attempt]]) -> dict[str, str]:
-    """Hosts that share a part with another name: a machine under two names, or a part that wandered."""
-    seen: dict[tuple[str, str], dict[str, str]] = {}
+    """Hosts one of whose parts, as last seen, another name has as well or took over: a machine under two names, or a
+    part that wandered. Who saw it last, alone in that run, has it: it is told of the others only."""
+    seen: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}
     for host, attempts in by_host.items():
-        for attempt in attempts:
-            for name, value in attempt.parts.items():
-                subject, _, kind = name.rpartition(" ")
-                if kind != "chassis":  # several hosts may share one
-                    seen.setdefault((kind, value), {})[host] = subject
+        for name, (value, run) in _seen(attempts).items():
+            subject, _, kind = name.rpartition(" ")
+            if kind != "chassis":  # several hosts may share one
+                seen.setdefault((kind, value), {})[host] = (run, subject)
     found: dict[str, str] = {}
     for (kind, value), hosts in seen.items():
-        for host, subject in hosts.items() if len(hosts) > 1 else ():
-            others = ", ".join(sorted(set(hosts) - {host}))
-            found.setdefault(host, f"{subject} {kind} {value} was also seen in {others}")
+        last = max(run for run, _ in hosts.values())
+        having = sorted(host for host, (run, _) in hosts.items() if run == last)
+        for host, (_, subject) in hosts.items() if len(hosts) > 1 else ():
+            if having != [host]:
+                others = ", ".join(one for one in having if one != host)
+                found.setdefault(host, f"{subject} {kind} {value} was also seen in {others}, in run {last}")
     return found
 
 
@@ -163,7 +198,7 @@ def items(delivery: Delivery) -> list[Item]:
         if one.host in delivery.doubled:
             found.append(Item(one.host, delivery.doubled[one.host]))
         found += [Item(one.host, f"{said.by} decided {said.decision}: {said.reason}", said.by)
-                  for said in delivery.people.get(one.host, []) if said.decision is not one.decision]  # fmt: skip
+                  for said in word(delivery, one.host) if said.decision is not one.decision]  # fmt: skip
     return found
 
 

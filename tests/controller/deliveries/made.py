@@ -9,10 +9,10 @@ from typing import Any
 import runs
 import yaml
 
-from gpuburn import policy, strict
+from gpuburn import policy, strict, waiver
 from gpuburn.controller import report
 from gpuburn.controller.account import Account
-from gpuburn.controller.run import POLICY, WAIVERS, Run
+from gpuburn.controller.run import BEGAN, POLICY, WAIVERS, Run
 from gpuburn.measurement import Fact, Reading
 from gpuburn.plan import Plan
 
@@ -69,6 +69,7 @@ def tried(tmp: Path, run: str, hosts: dict[str, str], waivers: str = "", strictl
         (where.folder / WAIVERS).write_text(waivers)
     plans = [plan(run, host, policy=where.policy(), **changed) for host in hosts]
     where.expect([runs.expected(one) for one in plans])
+    where.note(where.began(), BEGAN, policy=where.policy().digest, waivers=waiver.digest(where.waivers()))
     for one in plans:
         where.host(one.host).mkdir(parents=True)
         (where.host(one.host) / "plan.json").write_bytes(strict.encode(one))

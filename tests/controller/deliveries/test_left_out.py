@@ -100,7 +100,6 @@ def test_the_same_serial_under_another_name_is_found(tmp_path: Path, monkeypatch
 
 def test_of_journals_without_a_failure_no_line_is_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reported(tried(tmp_path, FIRST, {"a": "pass"}, delivery=""))
-    reported(tried(tmp_path, SECOND, {"a": "fail"}))  # of a delivery: its own history tells it
     third = tried(tmp_path, THIRD, {"a": "pass"}, delivery="")
     monkeypatch.setattr(elsewhere, "_add", lambda *_: pytest.fail("parsed"))
     assert str(reported(third)["a"].decision) == "accepted"
@@ -113,4 +112,4 @@ def test_more_hosts_than_one_line_of_the_journal_holds(tmp_path: Path) -> None:
         patch.setattr(elsewhere, "AT_ONCE", 4)
         reported(first)
     assert [len(one.details) for one in first.entries() if one.event == elsewhere.EVENT] == [4, 2]
-    assert set(elsewhere.failures(Run.of(tmp_path / "reports", SECOND)).by_host) == set(hosts)
+    assert set(elsewhere.failures(tmp_path / "reports").by_host) == set(hosts)
