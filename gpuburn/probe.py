@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import math
 import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -65,6 +66,8 @@ class Probe:
             kind = str(declared[name].annotation)
             if not _fits(value, kind):
                 raise Refused(f"{where}: {self.name}.{name} is {value!r}, wanted is {kind}")
+            if value != declared[name].default and not _sound(value, kind):
+                raise Refused(f"{where}: {self.name}.{name} is {value!r}, wanted are finite numbers, sizes from 1 up")
         return {name: params.get(name, one.default) for name, one in declared.items()}
 
     def points(self, promise: Metric | Observed, params: dict[str, Any]) -> list[Point]:
@@ -79,6 +82,15 @@ def _fits(value: Any, kind: str) -> bool:
     if kind.startswith("list["):
         return isinstance(value, list) and all(_fits(one, kind[5:-1]) for one in value)
     return isinstance(value, TYPES[kind]) and (kind == "bool" or not isinstance(value, bool))
+
+
+def _sound(value: Any, kind: str) -> bool:
+    """Sizes and counts are at least one, times and shares finite and not negative; an empty sweep shows nothing."""
+    if kind.startswith("list["):
+        return bool(value) and all(_sound(one, kind[5:-1]) for one in value)
+    if kind == "int":
+        return bool(value >= 1)
+    return kind != "float" or (math.isfinite(value) and value >= 0)
 
 
 REGISTRY: dict[str, Probe] = {}

@@ -87,6 +87,13 @@ def test_defaults_are_filled_in(registry: dict[str, Probe]) -> None:
         ({"sizes": 1}, r"wanted is list\[int\]"),
         ({"sizes": ["1"]}, r"wanted is list\[int\]"),
         ({"sizes": [True]}, r"wanted is list\[int\]"),
+        ({"size": 0}, "sample.size is 0, wanted are finite numbers, sizes from 1 up"),
+        ({"size": -1}, "sizes from 1 up"),
+        ({"share": -0.1}, "wanted are finite numbers"),
+        ({"share": float("nan")}, "wanted are finite numbers"),
+        ({"share": float("inf")}, "wanted are finite numbers"),
+        ({"sizes": []}, "sizes from 1 up"),
+        ({"sizes": [1, 0]}, "sizes from 1 up"),
     ],
 )
 def test_a_parameter_of_another_name_or_type_is_refused(

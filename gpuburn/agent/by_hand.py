@@ -51,6 +51,8 @@ def devices(cpu: int) -> list[Device]:
 def carry_out_one(name: str, params: dict[str, Any], cpu: int) -> Outcome:
     """Run one probe now. On a CPU its small parameters are the default, on GPUs its full ones."""
     known(name, discover(), "probe")
+    if cpu < 0:
+        raise Refused(f"--cpu is {cpu}; wanted is the number of processes, or 0 for the GPUs")
     probe, where = discover()[name], devices(cpu)
     on_cpu = where[0].kind == "cpu"
     settled = probe.settled({**(probe.smoke if on_cpu else {}), **params}, "command line")

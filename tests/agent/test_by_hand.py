@@ -39,6 +39,11 @@ def test_what_no_probe_has_is_refused_before_anything_runs(name, params, said):
         by_hand.carry_out_one(name, params, 1)
 
 
+def test_fewer_processes_than_none_are_refused():
+    with pytest.raises(Refused, match="--cpu is -1; wanted is the number of processes"):
+        by_hand.carry_out_one("gemm", {}, -1)
+
+
 def test_gpus_are_taken_in_pci_order_and_cpus_where_asked_or_where_there_are_none(monkeypatch):
     monkeypatch.setattr(
         hardware, "look", lambda: Identity(0.0, "", {"pci.0000:2a:00.0": {}, "pci.0000:18:00.0": {}, "cpu": {}})
