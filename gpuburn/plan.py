@@ -28,7 +28,10 @@ Environment = Literal["bare_metal", "vm", "container"]
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One device that must answer: gpu0... in PCI order, or cpu0... of a rehearsal. Empty identity: not known yet."""
+    """One device that must answer: gpu0... in PCI order, or cpu0... of a rehearsal. Empty identity: not known yet.
+
+    kind: where its work is done; a simulated run's GPUs have addresses, and work on the CPU.
+    """
 
     name: str
     kind: Literal["cuda", "cpu"]

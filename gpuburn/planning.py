@@ -110,7 +110,10 @@ def asked(request: Request, steps: list[Step], left_out: list[LeftOut]) -> tuple
 
 
 def devices(request: Request) -> list[Device]:
-    """As many devices as the inventory says; addresses are those found, in PCI order, and may be fewer."""
+    """As many devices as the inventory says; addresses are those found, in PCI order, and may be fewer.
+
+    A simulated GPU is told of by NVML's stand-in, and its work is done by the CPU.
+    """
     if request.count < 1:
         wish = "gpuburn_processes" if request.kind == "rehearsal" else "gpuburn_gpu_count"
         raise Refused(f"{request.host}: {wish} is {request.count}, wanted is at least 1")
@@ -118,13 +121,19 @@ def devices(request: Request) -> list[Device]:
         return [Device(f"cpu{index}", "cpu") for index in range(request.count)]
     sku.load(request.sku, f"{request.host}: gpuburn_sku")
     found = [*request.addresses, *[""] * request.count]
-    return [Device(f"gpu{index}", "cuda", pci=found[index]) for index in range(request.count)]
+    where: Literal["cuda", "cpu"] = "cpu" if request.kind == "simulated" else "cuda"
+    return [Device(f"gpu{index}", where, pci=found[index]) for index in range(request.count)]
 
 
 def notes(request: Request) -> list[str]:
     """What a reader of the plan should know beyond its numbers."""
     one = request.baseline
     judged = [f"what has no reference number is judged by baseline {one.name}, SHA-256 {one.digest}"] if one else []
+    if request.kind == "simulated":
+        return [
+            "simulated: a stand-in tells of the GPUs, and this host's CPU does the work; it accepts nothing",
+            *judged,
+        ]
     if request.kind != "rehearsal":
         return judged
     found = len(request.addresses)

@@ -81,7 +81,7 @@ def _check(step: ProfileStep, where: str) -> None:
 def sized(step: ProfileStep, level: str, kind: str) -> Size:
     """The parameters and times of a step at a level, in a kind of run."""
     size = step.levels[level]
-    small = step.rehearsal.get(level, step.rehearsal.get("smoke", Size())) if kind == "rehearsal" else Size()
+    small = step.rehearsal.get(level, step.rehearsal.get("smoke", Size())) if kind != "hardware" else Size()
     return Size(
         {**step.params, **size.params, **small.params},
         small.expected or size.expected,

@@ -50,6 +50,15 @@ def test_as_many_devices_are_planned_as_were_ordered_and_not_as_were_found() -> 
     assert [one.pci for one in more.devices] == ["a", "b"]
 
 
+def test_simulated_gpus_have_addresses_and_work_on_the_cpu_and_the_plan_says_so() -> None:
+    plan = make(runs.hardware(kind="simulated", count=8, addresses=("a", "b")))
+    assert [(one.name, one.kind, one.pci) for one in plan.devices[:3]] == [
+        ("gpu0", "cpu", "a"), ("gpu1", "cpu", "b"), ("gpu2", "cpu", ""),
+    ]  # fmt: skip
+    assert len(plan.devices) == 8 and "this host's CPU does the work; it accepts nothing" in plan.notes[0]
+    assert "temperature" in [guard.name for guard in plan.guards]
+
+
 def test_the_heat_of_gpus_is_guarded() -> None:
     assert "temperature" in [guard.name for guard in make(runs.hardware(count=8)).guards]
 

@@ -34,7 +34,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
 def passes(devices: list[plan.Device], since: float, library: nvml.Nvml) -> Iterator[list[Reading]]:
     """One list of readings per pass; each tells how long the sampler had been blind."""
     last = since
-    planned = [one for one in devices if one.kind == "cuda"]
+    planned = [one for one in devices if one.pci or one.uuid]
     while True:
         now = time.time()
         seen = [Reading("samples", 1.0, subject="host"), Reading("gap", max(0.0, now - last), subject="host")]

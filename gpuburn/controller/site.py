@@ -35,7 +35,10 @@ class Site:
     profiles: list[str] = variable("what the host is to be good for: training, inference or both", factory=list)
     level: Level = variable("how long and how large: smoke, quick, standard, soak", "standard")
     steps: list[str] = variable("only these steps, at a level that cannot accept; empty: all", factory=list)
-    kind: Kind = variable("hardware, or rehearsal: the same steps on the host's CPU, which accept nothing", "hardware")
+    kind: Kind = variable(
+        "hardware; rehearsal: the same steps on the host's CPU; simulated: with a stand-in for NVML; neither accepts",
+        "hardware",
+    )
     environment: Environment = variable(
         "bare_metal, vm or container: what the host cannot show is listed", "bare_metal"
     )

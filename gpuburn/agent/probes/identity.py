@@ -78,7 +78,7 @@ def gpus(planned: list[Device], cards: Seen) -> Iterator[Taken]:
 
     for device in planned:
         for gpu in cards.gpus:
-            if device.kind == "cuda" and same(device, gpu):
+            if same(device, gpu):
                 for fact, name in (("gpu_uuid", "uuid"), ("gpu_name", "name"), ("gpu_vbios", "vbios")):
                     if name in gpu.values:
                         yield Fact(fact, str(gpu.values[name]), subject=device.name)

@@ -76,7 +76,7 @@ class Stream:
                   "serialNumber": identity.get("dmi.product_serial")}  # fmt: skip
         parts = [
             {"hardwareInfoId": self.devices[one["name"]], "name": one["name"], "location": one["pci"],
-             "serialNumber": one["serial"], "partType": "GPU" if one["kind"] == "cuda" else "CPU",
+             "serialNumber": one["serial"], "partType": "GPU" if one["name"].startswith("gpu") else "CPU",
              "computerSystem": name}
             for one in devices
         ]  # fmt: skip
