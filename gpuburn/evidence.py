@@ -15,6 +15,7 @@ from gpuburn.strict import MEBIBYTE, Refused
 
 LINES = 64 * MEBIBYTE  # bytes per file: an hour of eight devices at one line a second and metric is below 10 MiB
 WORKERS, SAMPLER = "readings.*.jsonl", "telemetry.jsonl"
+MINUTES = "telemetry.minutes.jsonl"  # what the sampler's passes of a long step became; SAMPLER holds the last ones
 KINDS: dict[str, type] = {"reading": Reading, "fact": Fact, "work": Work}
 NAMES = {kind: name for name, kind in KINDS.items()}
 
@@ -39,11 +40,19 @@ def parse(data: bytes, where: str) -> list[Taken]:
 
 
 def read(folder: Path, pattern: str) -> list[Taken]:
-    """All that a step's files of that name hold: WORKERS or SAMPLER. Neither speaks for the other."""
+    """All that a step's files of that name hold: WORKERS, or a file of the sampler. Neither speaks for the other."""
     found: list[Taken] = []
     for path in sorted(folder.glob(pattern)):
         found += parse(strict.load_file(path, LINES), f"{folder.name}/{path.name}")
     return found
+
+
+def sampled(folder: Path) -> list[Taken]:
+    """What the sampler of a step saw: its minutes, and the passes that came after the last of them."""
+    settled = read(folder, MINUTES)
+    last = max((one.at for one in settled if isinstance(one, Reading)), default=None)
+    passes = read(folder, SAMPLER)
+    return [*settled, *(one for one in passes if last is None or not isinstance(one, Reading) or one.at > last)]
 
 
 def declared(taken: Iterable[Taken], probes: Iterable[Probe], subjects: Iterable[str]) -> list[Taken]:

@@ -42,7 +42,7 @@ def amounts(folder: Path, plan: Plan, step: Step, outcome: Outcome) -> Outcome:
     probe, sampler = probes_of(step)
     names = plan.device_names()
     own = evidence.declared(evidence.read(folder / "steps" / step.name, evidence.WORKERS), [probe], names)
-    beside = evidence.declared(evidence.read(folder / "steps" / step.name, evidence.SAMPLER), [sampler], names)
+    beside = evidence.declared(evidence.sampled(folder / "steps" / step.name), [sampler], names)
     measurements, facts, work = evidence.amounts(own, [probe])
     measurements += evidence.amounts(beside, [sampler])[0]
     named = [

@@ -22,7 +22,8 @@ class Watch:
     """Looks at the host and at what the sampler wrote since the last look; touches no GPU itself."""
 
     def __init__(self, guards: list[Guard], folder: Path, telemetry: Path) -> None:
-        self._guards, self._folder, self._telemetry, self._offset = guards, folder, telemetry, 0
+        self._guards, self._folder, self._telemetry = guards, folder, telemetry
+        self._file = self._offset = 0
 
     def trips(self) -> list[GuardTrip]:
         """The guards that are crossed now."""
@@ -56,7 +57,11 @@ class Watch:
         except OSError:
             return []
         try:
-            regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
+            seen = os.fstat(descriptor)
+            regular = stat.S_ISREG(seen.st_mode)
+            if self._file not in (0, seen.st_ino):
+                self._offset = 0  # the sampler let go of what is older
+            self._file = seen.st_ino
             data = os.pread(descriptor, CHUNK, self._offset) if regular else b""
         finally:
             os.close(descriptor)

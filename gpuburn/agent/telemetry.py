@@ -11,14 +11,17 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from gpuburn import evidence, plan, strict
+from gpuburn import plan, strict
 from gpuburn.agent import nvml, sensors
+from gpuburn.agent.keeping import Keeper
 from gpuburn.agent.lifeline import die_with_parent
 from gpuburn.agent.worker import Assignment
 from gpuburn.measurement import Reading
+from gpuburn.telemetry import TELEMETRY
 
 PERIOD = 1.0
 
@@ -29,6 +32,16 @@ class Stop(Exception):
 
 def _stop(number: int, frame: FrameType | None) -> None:
     raise Stop
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Files are not left half written: SIGTERM waits."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 
 
 def passes(devices: list[plan.Device], since: float, library: nvml.Nvml) -> Iterator[list[Reading]]:
@@ -44,19 +57,21 @@ def passes(devices: list[plan.Device], since: float, library: nvml.Nvml) -> Iter
 
 
 def main() -> None:
-    """telemetry FOLDER: FOLDER holds assignment.json; appends to telemetry.jsonl until SIGTERM."""
+    """telemetry FOLDER: FOLDER holds assignment.json; what is seen until SIGTERM is kept there (keeping.py)."""
     folder = Path(sys.argv[1])
     die_with_parent()
     signal.signal(signal.SIGTERM, _stop)
     assignment = strict.build(Assignment, json.loads((folder / "assignment.json").read_bytes()), "assignment.json")
-    with (folder / "telemetry.jsonl").open("ab") as out, nvml.Nvml() as library:
+    keeper = Keeper(folder, TELEMETRY.metrics)
+    with nvml.Nvml() as library:
         try:
             for seen in passes(assignment.devices, time.time(), library):
-                out.write(b"".join(evidence.dump(reading) for reading in seen))
-                out.flush()
+                with _undisturbed():
+                    keeper.add(list(seen), seen[0].at)
                 time.sleep(max(0.0, PERIOD - (time.time() - seen[0].at)))
         except Stop:
-            out.flush()
+            with _undisturbed():
+                keeper.close()
 
 
 if __name__ == "__main__":

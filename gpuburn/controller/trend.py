@@ -39,9 +39,10 @@ def _step(folder: Path, plan: Plan, step: Step, outcome: Outcome) -> Iterator[Tr
 
 
 def _readings(folder: Path, plan: Plan, step: Step) -> Iterator[dict[str, Any]]:
-    for probe, pattern in zip(run_folder.probes_of(step), (evidence.WORKERS, evidence.SAMPLER)):
+    found = (evidence.read(folder, evidence.WORKERS), evidence.sampled(folder))
+    for probe, readings in zip(run_folder.probes_of(step), found):
         compared = {name: one for name, one in probe.metrics.items() if one.better and one.reduce == "median"}
-        for taken in evidence.read(folder, pattern):
+        for taken in readings:
             if isinstance(taken, Reading) and taken.metric in compared and not taken.failed:
                 yield {
                     "host": plan.host, "subject": taken.subject, "step": step.name,
