@@ -37,7 +37,8 @@ class Attempt:
 
         cases: per profile. parts, versions: {"subject kind": value}, without what the host did not tell. digest: of the
         criteria. leaves: waivers that it used. cause: why it failed, as a person recorded it; "" where nobody did.
-    held: what failed by a check whose breaker nobody has released, in words; "" where nothing did.
+    held: what failed by a check whose breaker nobody has released, in words; "" where nothing did. started: when the
+        host was last started in the run (unix seconds; 0: not known). suspects: the serials of what failed.
     """
 
     run: str
@@ -55,6 +56,8 @@ class Attempt:
     cause: str = ""
     leaves: tuple[Leave, ...] = ()
     held: str = ""
+    started: float = 0.0
+    suspects: tuple[str, ...] = ()
     decision: Decision = field(init=False)
 
     def __post_init__(self) -> None:
@@ -69,6 +72,16 @@ class Attempt:
                 now = replace(now, verdict=Verdict.FAIL, marks=now.marks - {"waived"})
             made[profile] = decide(self.policy, now, self.at)
         return made
+
+    @property
+    def when(self) -> float:
+        """What attempts are ordered by (unix seconds): a run may start a host long after it began itself."""
+        return max(self.at, self.started)
+
+    @property
+    def bad(self) -> bool:
+        """Whether something failed, whatever stood between it and a rejection: a waiver, or a breaker."""
+        return self.outcome == "fail" or bool(self.leaves) or bool(self.held)
 
     @property
     def outcome(self) -> Outcome:

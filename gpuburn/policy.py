@@ -182,8 +182,8 @@ def read(path: Path) -> Policy:
 Way = tuple[str, str, str, str, str]
 
 
-def _first(policy: Policy, way: Way, mark: str = "") -> Decision | None:
-    marks = frozenset({mark} if mark else ())
+def _first(policy: Policy, way: Way, *some: str) -> Decision | None:
+    marks = frozenset(some) - {""}
     return next((row.decision for row in policy.rows if row.fits(*way, marks)), None)
 
 
@@ -194,8 +194,11 @@ def _promised(policy: Policy, way: Way) -> str:
         wanted = Decision.REJECTED if kind == "hardware" else Decision.TRIAL_FAILED
         other = next((d for mark in ("", *get_args(Mark)) if (d := _first(policy, way, mark)) is not wanted), None)
         return f"what failed is {wanted}, not {other}" if other else ""
-    open_ = next((mark for mark in ANSWERED if _first(policy, way, mark) is Decision.ACCEPTED), "")
-    return f"a pass with mark {open_} is at best conditional" if open_ else ""
+    # One mark is enough for a row to match, so that two show every row that stands before another.
+    pairs = ((mark, other) for mark in ANSWERED for other in (mark, *get_args(Mark)))
+    open_ = next((one for one in pairs if _first(policy, way, *one) is Decision.ACCEPTED), None)
+    told = " and ".join(dict.fromkeys(open_)) if open_ else ""
+    return f"a pass with mark {told} is at best conditional" if told else ""
 
 
 ANSWERED = ("waived", "unexplained", "loosened")  # what somebody has still to answer for

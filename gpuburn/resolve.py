@@ -137,12 +137,19 @@ def unserved(baseline: Baseline, entry: Entry | None, step: Step, metric: Metric
 
 def share_of(about: str, metric: Metric, when: When, shares: Shares, reference: Reference) -> Limit:
     """The demand to be nearly as good as a reference, in numbers."""
-    fail, warn = shares.fail_below, shares.warn_below
+    fail, warn, ours = shares.fail_below, shares.warn_below, Shares()
+    laxer = fail < ours.fail_below or warn < ours.warn_below
+    loosened = (
+        f"within {1 - ours.fail_below:.0%} of {reference.name}, a warning from {1 - ours.warn_below:.0%}"
+        if laxer
+        else ""
+    )
     if metric.better == "lower":
         relative = Limit(about, metric.unit, f"as good as {reference.name}, at most {1 / fail - 1:.1%} above it",
                          of="baseline", warn_above=1 / warn, fail_above=1 / fail, when=when,
-                         source="baseline")  # fmt: skip
+                         source="baseline", loosened=loosened)  # fmt: skip
     else:
         relative = Limit(about, metric.unit, f"as good as {reference.name}, at most {1 - fail:.1%} below it",
-                         of="baseline", fail_below=fail, warn_below=warn, when=when, source="baseline")  # fmt: skip
+                         of="baseline", fail_below=fail, warn_below=warn, when=when, source="baseline",
+                         loosened=loosened)  # fmt: skip
     return relative.resolved(reference)

@@ -135,7 +135,7 @@ def stand(
     lost: that an attempt was not good of which nothing is left, in words.
     """
     laxer = laxer or Laxer()
-    ordered = sorted(attempts, key=lambda one: (one.at, one.run))
+    ordered = sorted(attempts, key=lambda one: (one.when, one.run))
     changes, void = _changes(ordered, laxer)
     walk, hardware = _Walk(), any(one.kind == "hardware" for one in ordered)
     for number, one in enumerate(ordered, 1):

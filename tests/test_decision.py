@@ -273,6 +273,12 @@ ACCEPTS = "{decision: accepted, because: x, verdicts: [pass], kinds: [hardware],
             "what failed is rejected, not undecided",
         ),
         (f"{ACCEPTS}, {ALL[1:-1]}", "a pass with mark waived is at best conditional"),
+        (
+            ACCEPTS.replace("because: x", "because: x, marks: [uncalibrated]")
+            + ", {decision: undecided, because: x, marks: [waived, unexplained, loosened]}, "
+            + ALL[1:-1],
+            "a pass with mark waived and uncalibrated is at best conditional",
+        ),
     ],
 )
 def test_no_policy_hides_a_failure_or_what_a_person_must_answer_for(tmp_path: Path, rows: str, says: str) -> None:

@@ -131,3 +131,10 @@ def test_the_median_itself_always_passes_without_a_warning(median: float, a: flo
     metric = HIGHER if higher else LOWER
     one = judged(baseline(median=median, unit=metric.unit), metric=metric, shares=Shares(min(a, b), max(a, b)))
     assert one.admits(median) and not one.marginal(median)
+
+
+def test_a_policy_that_lets_more_pass_than_ours_says_so() -> None:
+    assert judged(baseline(), shares=Shares()).loosened == ""
+    assert judged(baseline(), shares=Shares(0.96, 0.98)).loosened == ""
+    for laxer in (Shares(0.0001, 0.0001), Shares(0.95, 0.96), Shares(0.94, 0.97)):
+        assert judged(baseline(), shares=laxer).loosened == "within 5% of baseline b, a warning from 3%"

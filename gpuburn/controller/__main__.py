@@ -50,7 +50,7 @@ def expect(
         whole_run.keep(where, given)
         where.expect([host.expected() for host in hosts], source)
         baselines.keep(where, [host.site.baseline for host in hosts], time.time())
-        where.note(time.time(), BEGAN, hosts=len(hosts), **given.digests())
+        where.note(time.time(), BEGAN, hosts=len(hosts), expected=where.expected_digest(), **given.digests())
     print(f"{len(hosts)} host(s) expected in run {run}")
 
 

@@ -30,7 +30,8 @@ RANK = {Verdict.FAIL: 0, Verdict.INCOMPLETE: 1, Verdict.PASS: 2, Verdict.NOT_APP
 class Account:
     """One host. by_profile: what is decided per profile. fleet: findings that only the comparison of hosts can give.
     waived: failed findings that somebody waived; they stay failed. cases: what was decided about, per profile, without
-    the history. history: its attempts so far, where it belongs to a delivery.
+    the history. history: its attempts so far, where it belongs to a delivery. followed: that the machine failed before,
+    elsewhere.
 
     plan and collected are read from the run's folder when a page needs them, and can be forgotten again.
     """
@@ -44,6 +45,7 @@ class Account:
     waived: list[Waived] = field(default_factory=list)
     cases: dict[str, Case] = field(default_factory=dict)
     history: Standing | None = None
+    followed: str = ""
 
     @property
     def expected(self) -> Expected:
@@ -96,7 +98,7 @@ def alone(run: Run, now: float) -> list[Account]:
 def ways(run: Run, now: float, read: Read | None = None) -> list[Way]:
     """How every expected host went. read: what gives a host's judged evidence."""
     entries = run.by_host()
-    return [way(run, one, entries.get(one.host, []), now, read, entries.get("", [])) for one in run.expected()]
+    return [way(run, one, entries.get(one.host, []), now, read, entries.get("", [])) for one in run.expected_as_noted()]
 
 
 def settle(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gpuburn.controller.run import Expected, Run
 from gpuburn.decision import Case, Condition, decide
@@ -17,11 +18,17 @@ from gpuburn.policy import Decision, Policy
 from gpuburn.strict import Refused, known
 from gpuburn.waiver import day
 
+if TYPE_CHECKING:
+    from gpuburn.controller.account import Account
+
 DECIDED, CAUSE = "decided", "cause"
 LISTED = "listed"  # an acceptance of a delivery was written: its number and SHA-256
 EVENTS = (DECIDED, CAUSE, LISTED)  # none of them changes what was judged
 LONGEST = 400  # the journal keeps 500 characters of a value
 GOOD = (Decision.ACCEPTED, Decision.CONDITIONAL)
+BAD = (Decision.REJECTED, Decision.TRIAL_FAILED)
+FAILED, OPEN = "failed", "open"
+HELD = "fleet.held"  # the code of a finding whose breaker nobody has released
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +45,12 @@ class Personal:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why an attempt failed, as a person recorded it."""
+    """Why an attempt failed, as a person recorded it. of: what had become of it then; it is of nothing else."""
 
     by: str
     reason: str
     at: float = 0.0
+    of: str = ""
 
     def __str__(self) -> str:
         return f"{self.reason} ({self.by})"
@@ -62,11 +70,17 @@ def _personal(entry: Entry) -> Personal:
     return Personal(decision, said.get("by", ""), said.get("reason", ""), entry.at, said.get("profile", ""), condition)
 
 
-def cause(entries: Iterable[Entry]) -> Cause | None:
-    """The cause that was recorded last."""
-    causes = [Cause(one.details.get("by", ""), one.details.get("reason", ""), one.at)
+def cause(entries: Iterable[Entry], of: str = "") -> Cause | None:
+    """The cause that was recorded last. of: of what; what was recorded before a host failed is no cause of that."""
+    causes = [Cause(one.details.get("by", ""), one.details.get("reason", ""), one.at, one.details.get("of", ""))
               for one in entries if one.event == CAUSE]  # fmt: skip
-    return causes[-1] if causes else None
+    return next((one for one in reversed(causes) if not of or one.of in ("", of)), None)
+
+
+def said_of(account: Account) -> str:
+    """What a cause that is recorded now is of: of a failure, or of an attempt that came to no decision."""
+    held = any(one.code == HELD for one in (*(account.judged.findings if account.judged else ()), *account.fleet))
+    return FAILED if account.decision in BAD or account.waived or held else OPEN
 
 
 def named(run: Run, host: str) -> Expected:
@@ -98,7 +112,7 @@ def record_cause(run: Run, expected: Expected, said: Cause, failed: bool) -> Non
     signed(said.by, said.reason)
     if not failed:
         raise Refused(f"host {expected.host} passed in run {run.id}; there is no cause to record")
-    run.note(said.at, CAUSE, expected.host, by=said.by, reason=said.reason)
+    run.note(said.at, CAUSE, expected.host, by=said.by, reason=said.reason, of=said.of)
 
 
 def acceptable(expected: Expected, policy: Policy) -> bool:

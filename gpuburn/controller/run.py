@@ -101,6 +101,17 @@ class Run:
             raise Refused(f"{path}: no host is expected; wanted is at least one")
         return hosts
 
+    def expected_as_noted(self) -> list[Expected]:
+        """The same, and Refused where the journal names another list: nobody drops out by an edit of the file."""
+        noted = [one.details.get("expected", "") for one in self.told() if one.event == BEGAN]
+        found = self.expected()
+        if noted and noted[-1] and noted[-1] != self.expected_digest():
+            raise Refused(f"{self.folder / 'expected.json'}: is not the list that the journal names; put it back")
+        return found
+
+    def expected_digest(self) -> str:
+        return strict.digest(strict.load_file(self.folder / "expected.json", HOSTS))
+
     def policy(self) -> Policy:
         """The policy that this run began with; the package's own where the run keeps none."""
         return self.policy_kept() or policies.load()

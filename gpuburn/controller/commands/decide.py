@@ -59,5 +59,6 @@ def cause(host: Host, run: RunId, by: By, reason: Reason, reports: Reports = HER
     passed = (*GOOD, Decision.TRIAL_PASSED)
     mine = [one for one in account.alone(where, now) if one.expected.host == host]
     failed = any(one.decision not in passed or one.waived for one in mine)
-    people.record_cause(where, expected, Cause(by, reason, now), failed)
+    of = next((people.said_of(one) for one in mine), people.OPEN)
+    people.record_cause(where, expected, Cause(by, reason, now, of), failed)
     print(f"{host}: the cause of what happened in run {run} is recorded")

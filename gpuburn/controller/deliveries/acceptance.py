@@ -33,6 +33,7 @@ FOLDER = "deliveries"
 FILE = re.compile(r"acceptance-(\d{3,})\.json")
 TOLD = 3  # hosts whose reason a refusal tells
 LIMIT = 512 * strict.MEBIBYTE
+Owners = dict[tuple[str, str], tuple[str, str, str]]  # {(kind, value): (delivery, host, acceptance)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,7 @@ def accept(reports: Path, delivery: Delivery, by: str, reason: str, now: float) 
     place.mkdir(parents=True, exist_ok=True)
     with _locked(place):
         before = read(reports, delivery.id)
-        made = _made(delivery, before, by, reason, now, _digest(place, before))
+        made = _made(delivery, before, _owners(reports, delivery.id, before), by, reason, now, _digest(place, before))
         if not made.accepted and not made.conditional:
             raise Refused(f"delivery {delivery.id}: no host is newly acceptable; nothing is written{_some(made.held)}")
         path = place / f"{made.name}.json"
@@ -168,21 +169,23 @@ def withdrawn(delivery: Delivery, before: list[Acceptance]) -> dict[str, str]:
     return found
 
 
-def _made(delivery: Delivery, before: list[Acceptance], by: str, reason: str, now: float, previous: str) -> Acceptance:
-    done = {(one.host, tuple(sorted(one.parts.items()))) for made in before for one in made.accepted}
-    waiting = {(one.host, tuple(sorted(one.parts.items()))) for made in before for one in made.conditional}
+def _made(
+    delivery: Delivery, before: list[Acceptance], owners: Owners, by: str, reason: str, now: float, previous: str
+) -> Acceptance:  # fmt: skip
+    done = {one.host: (made.number, one.parts) for made in before for one in made.accepted}
+    waiting = {one.host: (made.number, one.parts) for made in before for one in made.conditional}
     accepted, conditional, held = [], [], {}
-    owners = _owners(before)
     for standing in delivery.hosts:
-        why = _held(delivery, standing) or _owned(standing, owners)
+        why = _held(delivery, standing) or _owned(delivery.id, standing, owners)
         if why:
             held[standing.host] = why
             continue
         one = _accepted(standing)
-        key = (one.host, tuple(sorted(one.parts.items())))
-        if standing.decision is Decision.ACCEPTED and key not in done:
+        last = max((said for said in (done.get(one.host), waiting.get(one.host)) if said), default=(0, {}))
+        again = last[1] != one.parts  # other parts than it was last listed with
+        if standing.decision is Decision.ACCEPTED and (again or one.host not in done or done[one.host] != last):
             accepted.append(one)
-        elif standing.decision is Decision.CONDITIONAL and key not in done | waiting:
+        elif standing.decision is Decision.CONDITIONAL and again:
             conditional.append(one)
     return Acceptance(SCHEMA, delivery.id, len(before) + 1, previous, now, by, reason, accepted, conditional, held)
 
@@ -197,28 +200,31 @@ def _held(delivery: Delivery, standing: Standing) -> str:
         return "it says no serial number of any part, so that nothing can be named that is accepted"
     if standing.host in delivery.doubled:
         return delivery.doubled[standing.host]
-    against = [one for one in word(delivery, standing.host) if not one.decision.good]
+    against = [one for one in word(delivery, standing.host) if one.decision not in people.GOOD]
     return f"{against[-1].by} decided {against[-1].decision}: {against[-1].reason}" if against else ""
 
 
-def _owners(before: list[Acceptance]) -> dict[tuple[str, str], tuple[str, str]]:
-    """{(kind, value) of every part: (the host that lists it now, in which acceptance)}."""
-    last = {one.host: (made.name, one) for made in before for one in (*made.accepted, *made.conditional)}
-    return {
-        (kind, value): (host, name)
-        for host, (name, one) in last.items()
-        for said, value in one.parts.items()
-        if (kind := said.rpartition(" ")[2]) != "chassis"
-    }
+def _owners(reports: Path, delivery: str, before: list[Acceptance]) -> Owners:
+    """Who has every part that an acceptance lists, in any delivery of this folder, by the last word on each host."""
+    others = [one.name for one in (reports / FOLDER).iterdir() if one.is_dir() and one.name != delivery]
+    found: Owners = {}
+    for name, acceptances in (*((other, read(reports, other)) for other in sorted(others)), (delivery, before)):
+        last = {one.host: (made.name, one) for made in acceptances for one in (*made.accepted, *made.conditional)}
+        for host, (made, one) in last.items():
+            for said, value in one.parts.items():
+                if (kind := said.rpartition(" ")[2]) != "chassis":
+                    found[kind, value] = (name, host, made)
+    return found
 
 
-def _owned(standing: Standing, owners: dict[tuple[str, str], tuple[str, str]]) -> str:
+def _owned(delivery: str, standing: Standing, owners: Owners) -> str:
     """Why a host waits: a part of it is accepted already, in another. No part is accepted twice."""
     for said, value in standing.deciding.parts.items() if standing.deciding else ():
         subject, _, kind = said.rpartition(" ")
-        host, name = owners.get((kind, value), (standing.host, ""))
-        if host != standing.host:
-            return f"{name} lists its {subject} {kind} {value} as part of {host}, which was not accepted anew since"
+        where, host, name = owners.get((kind, value), (delivery, standing.host, ""))
+        of = f"{name} of delivery {where}" if where != delivery else name
+        if (where, host) != (delivery, standing.host):
+            return f"{of} lists its {subject} {kind} {value} as part of {host}, which was not accepted anew since"
     return ""
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuburn import journal
-from gpuburn.attempt import FAILED
 from gpuburn.controller import people
 from gpuburn.controller.run import RUN, Run
 from gpuburn.controller.waived import SERIALS
@@ -21,9 +20,11 @@ from gpuburn.finding import Verdict
 from gpuburn.journal import Entry
 
 if TYPE_CHECKING:
+    from gpuburn.attempt import Attempt
     from gpuburn.controller.account import Account
 
 EVENT = "failures"  # the journal's line that names hosts that failed: {host: serials as JSON}
+FOLLOWED = "followed"  # that a host failed elsewhere: run, why
 GPU = "gpu"  # how the subject of a device begins
 AT_ONCE = 25  # hosts of one line, with the numbers of some thirty parts each
 
@@ -31,10 +32,26 @@ AT_ONCE = 25  # hosts of one line, with the numbers of some thirty parts each
 @dataclass
 class Failures:
     """In which run something failed last without a recorded cause: {name: run} of hosts without a delivery, and
-    {serial: {(delivery, host): run}}."""
+    {serial: {(delivery, host): run}}. nameless: {name: {delivery: run}} of hosts that left no serial when they failed.
+
+    unread: runs on hardware whose journal does not tell, in words.
+    """
 
     by_host: dict[str, str] = field(default_factory=dict)
     by_serial: dict[str, dict[tuple[str, str], str]] = field(default_factory=dict)
+    nameless: dict[str, dict[str, str]] = field(default_factory=dict)
+    unread: list[str] = field(default_factory=list)
+
+    def add(self, run: str, host: str, delivery: str, serials: Iterable[str]) -> None:
+        """It failed, and nobody said why."""
+        if not delivery:
+            self.by_host[host] = max(run, self.by_host.get(host, ""))
+        told = list(serials)
+        for serial in told:
+            mine = self.by_serial.setdefault(serial, {})
+            mine[delivery, host] = max(run, mine.get((delivery, host), ""))
+        if not told:
+            self.nameless.setdefault(host, {})[delivery] = run
 
     def why(self, host: str, delivery: str, serials: Iterable[str]) -> str:
         """That this machine failed, in words; "" if it did not. Its own history in its delivery is not told here."""
@@ -47,6 +64,7 @@ class Failures:
         }
         if not delivery and host in self.by_host:
             found[self.by_host[host], ("", host)] = "it"
+        found |= {(run, (of, host)): "it" for of, run in self.nameless.get(host, {}).items() if (of, host) != own}
         if not found:
             return ""
         (run, (where, name)), who = max(found.items())
@@ -66,7 +84,7 @@ def serials(account: Account) -> list[str]:
 def failed(account: Account) -> list[str]:
     """The serials to remember: of the devices that failed and of the host, or of everything where the host did."""
     bad = {one.subject for one in (*(account.judged.findings if account.judged else []), *account.fleet)
-           if one.verdict is Verdict.FAIL}  # fmt: skip
+           if one.verdict is Verdict.FAIL or one.code == people.HELD}  # fmt: skip
     devices = {one for one in bad if one.startswith(GPU)}
     parts = account.judged.parts if account.judged else []
     mine = [part for part in parts if part.kind in SERIALS]
@@ -75,11 +93,38 @@ def failed(account: Account) -> list[str]:
     return [part.value for part in mine]
 
 
+def followed(run: Run) -> dict[str, str]:
+    """{host: why} of failures that this run noted in runs that are not beside it."""
+    last: dict[str, tuple[str, str]] = {}
+    for entry in run.told():
+        if entry.event == FOLLOWED:
+            last[entry.host] = (entry.details.get("run", ""), entry.details.get("why", ""))
+    return {host: why for host, (other, why) in last.items() if why and not (run.folder.parent / other).is_dir()}
+
+
+def follow(run: Run, whys: dict[str, str], at: float) -> None:
+    """Note which failures elsewhere the run's hosts have behind them, and which no longer."""
+    before = {one.host: one.details.get("why", "") for one in run.told() if one.event == FOLLOWED}
+    for host in sorted({*whys, *before}):
+        why = whys.get(host, "")
+        if why != before.get(host, ""):
+            other = RUN.search(why)
+            run.note(at, FOLLOWED, host, run=other[0] if other else "", why=why)
+
+
+def judged(found: Failures, attempts: Iterable[Attempt], delivery: str) -> None:
+    """What failed in these attempts of a delivery, reported or not."""
+    for one in attempts:
+        if one.kind == "hardware" and one.bad and not one.cause:
+            found.add(one.run, one.host, delivery, one.suspects)
+
+
 def note(run: Run, accounts: Iterable[Account], at: float) -> None:
     """Write down who failed, and who no longer does, where the journal does not say so already."""
     entries = run.told()
     before = _noted(entries)
-    now = {a.expected.host: json.dumps(failed(a)) if a.decision in FAILED else "" for a in accounts if speaks(a)}
+    now = {a.expected.host: json.dumps(failed(a)) if people.said_of(a) == people.FAILED else "" for a in accounts
+           if speaks(a)}  # fmt: skip
     fresh = [(host, said) for host, said in sorted(now.items()) if said != before.get(host, "")]
     for start in range(0, len(fresh), AT_ONCE):
         journal.append(run.journal, at, EVENT, "", dict(fresh[start : start + AT_ONCE]))
@@ -89,9 +134,19 @@ def failures(reports: Path, before: str = "~") -> Failures:
     """Who failed in the runs of this folder, up to a run id."""
     found = Failures()
     for folder in sorted(reports.iterdir()) if reports.is_dir() else []:
-        if RUN.fullmatch(folder.name) and folder.name < before and _speaks(folder / "journal.jsonl"):
-            _add(found, Run(folder.name, folder))
+        if RUN.fullmatch(folder.name) and folder.name < before:
+            run = Run(folder.name, folder)
+            if _speaks(run.journal):
+                _add(found, run)
+            elif not run.journal.is_file() or run.journal.stat().st_size > journal.LIMIT:
+                _unread(found, run, "is missing" if not run.journal.exists() else "cannot be read")
     return found
+
+
+def _unread(found: Failures, run: Run, why: str) -> None:
+    """A run on hardware whose journal does not tell who failed in it."""
+    if (run.folder / "expected.json").is_file() and any(one.kind == "hardware" for one in run.expected()):
+        found.unread.append(f"run {run.id}: its journal {why}, and may name hosts that failed; put it back")
 
 
 def _speaks(book: Path) -> bool:
@@ -103,16 +158,16 @@ MARK = json.dumps({"event": EVENT}, separators=(",", ":"))[1:-1].encode()
 
 
 def _add(found: Failures, run: Run) -> None:
-    entries = run.told()
-    causes = {entry.host for entry in entries if entry.event == people.CAUSE}
+    entries, wrong = run.followed()
+    if wrong:
+        _unread(found, run, f"does not hold ({wrong})")
+    by_host: dict[str, list[Entry]] = {}
+    for entry in entries:
+        by_host.setdefault(entry.host, []).append(entry)
     deliveries = {one.host: one.delivery for one in run.expected()}
     for host, said in _noted(entries).items():
-        if said and host not in causes:
-            delivery = deliveries.get(host, "")
-            if not delivery:
-                found.by_host[host] = run.id
-            for serial in json.loads(said):
-                found.by_serial.setdefault(serial, {})[delivery, host] = run.id
+        if said and not people.cause(by_host.get(host, []), people.FAILED):
+            found.add(run.id, host, deliveries.get(host, ""), json.loads(said))
 
 
 def _noted(entries: Iterable[Entry]) -> dict[str, str]:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 Judge = Callable[[Run, float], "list[Account]"]  # the accounts of a run, without the history of its deliveries
 NUMBERS = (*SERIALS, "chassis")  # the kinds of parts' numbers that an attempt remembers
+STARTED = "started"  # the journal's line that a host was started
 UNSETTLED = ("uncollected",)  # what time alone may change
 
 
@@ -72,10 +73,10 @@ def load(run: Run, now: float, judge: Judge) -> Told:
     if by_host is None:
         by_host = of_accounts(run, judge(run, now))
     for host, mine in said.items():
-        cause = people.cause(mine)
-        if cause and host in by_host:
+        if host in by_host:
             delivery, one = by_host[host]
-            by_host[host] = (delivery, replace(one, cause=str(cause)))
+            if cause := people.cause(mine, people.FAILED if one.bad else people.OPEN):
+                by_host[host] = (delivery, replace(one, cause=str(cause)))
     decided = {host: people.decisions(mine) for host, mine in said.items()}
     return Told(run, by_host, decided, breaking.open_ones(entries), knew.read(entries), trouble)
 
@@ -89,8 +90,12 @@ def _quiet(entries: list[Entry]) -> bool:
 def of_accounts(run: Run, accounts: Iterable[Account]) -> dict[str, tuple[str, Attempt]]:
     """The attempts of a run that is judged; a plan is read once for each criteria."""
     policy, book = run.policy(), _Book()
+    started = {one.host: one.at for one in run.told() if one.event == STARTED and not one.details.get("why")}
     return {
-        one.expected.host: (one.expected.delivery, _attempt(run, one, policy, book))
+        one.expected.host: (
+            one.expected.delivery,
+            _attempt(run, one, policy, book, started.get(one.expected.host, 0.0)),
+        )
         for one in accounts
         if one.expected.delivery
     }
@@ -117,10 +122,10 @@ class _Book:
         return plan.criteria
 
 
-def _attempt(run: Run, account: Account, policy: Policy, book: _Book) -> Attempt:
+def _attempt(run: Run, account: Account, policy: Policy, book: _Book, started: float) -> Attempt:
     expected, judged = account.expected, account.judged
     digest = book.of(account)
-    cause = people.cause(account.way.people)
+    cause = people.cause(account.way.people, people.said_of(account))
     leaves = {leave: None for leave in (Leave(w.id, w.person, w.about, w.expires) for _, w in account.waived)}
     waiting = (one for one in (*(judged.findings if judged else ()), *account.fleet) if one.code == HELD)
     held = next((f"{one.about} in step {one.step}" if one.step else one.about for one in waiting), "")
@@ -129,21 +134,25 @@ def _attempt(run: Run, account: Account, policy: Policy, book: _Book) -> Attempt
         run.id, expected.host, run.began(), expected.kind, expected.level, account.cases, policy, digest,
         book.by_digest.get(digest), {f"{part.subject} {part.kind}": part.value for part in parts},
         {f"{one.subject} {one.about}": one.value for one in (judged.versions if judged else [])},
-        account.reason, str(cause) if cause else "", tuple(leaves), held,
+        account.reason, str(cause) if cause else "", tuple(leaves), held, started, tuple(elsewhere.failed(account)),
     )  # fmt: skip
 
 
 def attach(run: Run, accounts: list[Account], now: float, judge: Judge) -> list[tuple[Account, str]]:
     """Give every account of a delivery its attempts so far; returns those whose pass follows an unexplained fail, with
     what their reason adds: "" where the attempts tell it."""
-    other = _elsewhere(run, accounts)
+    failures = elsewhere.failures(run.folder.parent, run.id)
     own = of_accounts(run, accounts)
+    deliveries = {delivery for delivery, _ in own.values()}
+    told, unreadable, there = _earlier(run, deliveries, now, judge) if own else ([], [], set())
+    for one in told:
+        for delivery, attempt in one.by_host.values():
+            elsewhere.judged(failures, [attempt], delivery)
+    other = _elsewhere(run, accounts, failures)
     pending = [(one, why) for one in accounts if one.expected.host not in own and one.decision.good
                and (why := other.get(one.expected.host, ""))]  # fmt: skip
     if not own:
         return pending
-    deliveries = {delivery for delivery, _ in own.values()}
-    told, unreadable, there = _earlier(run, deliveries, now, judge)
     earlier: dict[str, list[Attempt]] = {}
     for one in told:
         for host, (delivery, attempt) in one.by_host.items():
@@ -161,21 +170,25 @@ def attach(run: Run, accounts: list[Account], now: float, judge: Judge) -> list[
             why = lost[delivery].get(host, "") or other.get(host, "")
             account.way.trouble.extend([*unreadable, *missed[delivery]])
             account.history = stand([*earlier.get(host, []), mine], laxer=laxer, lost=why)
-            before = any(number < len(account.history.lines) for number in account.history.unexplained)
+            lines = account.history.lines
+            before = any(lines[number - 1].attempt.run != run.id for number in account.history.unexplained)
             if (before or why) and mine.outcome == "pass":
                 pending.append((account, why))
     return pending
 
 
-def _elsewhere(run: Run, accounts: list[Account]) -> dict[str, str]:
-    """{host: that it failed in an earlier run which is not of its own history}; each is told in its trouble."""
-    mine = [one for one in accounts if elsewhere.speaks(one)]
-    failures = elsewhere.failures(run.folder.parent, run.id) if mine else elsewhere.Failures()
-    found = {}
-    for one in mine:
-        if why := failures.why(one.expected.host, one.expected.delivery, elsewhere.serials(one)):
+def _elsewhere(run: Run, accounts: list[Account], failures: elsewhere.Failures) -> dict[str, str]:
+    """{host: that it failed in an earlier run which is not of its own history}; each is told in its trouble.
+
+    What the run noted of a run that is not here counts, too: a copied run says the same.
+    """
+    noted, found = elsewhere.followed(run), {}
+    for one in (one for one in accounts if elsewhere.speaks(one)):
+        one.way.trouble.extend(failures.unread)
+        why = failures.why(one.expected.host, one.expected.delivery, elsewhere.serials(one))
+        if why := why or noted.get(one.expected.host, ""):
             one.way.trouble.append(why)
-            found[one.expected.host] = why
+            one.followed = found[one.expected.host] = why
     return found
 
 
@@ -203,6 +216,7 @@ def keep(run: Run, accounts: list[Account], now: float, judge: Judge) -> None:
 def _keep(run: Run, accounts: list[Account], now: float, judge: Judge) -> None:
     """The attempts are kept unless time alone may still change one of them."""
     elsewhere.note(run, accounts, now)
+    elsewhere.follow(run, {one.expected.host: one.followed for one in accounts if one.followed}, now)
     mine = [one for one in accounts if one.history is not None]
     if not mine:
         return
@@ -213,7 +227,10 @@ def _keep(run: Run, accounts: list[Account], now: float, judge: Judge) -> None:
     knew.note(run, {key: hosts for key, hosts in said.items() if key[0] in deliveries}, now)
     if any(one.reached in UNSETTLED for one in mine):
         return
-    made = {one.expected.host: (one.expected.delivery, one.history.lines[-1].attempt) for one in mine if one.history}
+    made = {
+        one.expected.host: (one.expected.delivery, line.attempt)
+        for one in mine if one.history for line in one.history.lines if line.attempt.run == run.id
+    }  # fmt: skip
     digest = kept.write(run, made)
     entries = run.told()
     last = next((one for one in reversed(entries) if one.event == kept.EVENT), None)

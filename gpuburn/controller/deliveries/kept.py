@@ -19,7 +19,7 @@ from gpuburn.policy import Policy
 
 FILE = "attempts.json"
 EVENT = "attempts"  # the journal's line that names the file's digest
-SCHEMA: Literal["gpuburn/attempts/2"] = "gpuburn/attempts/2"
+SCHEMA: Literal["gpuburn/attempts/3"] = "gpuburn/attempts/3"
 LIMIT = 512 * strict.MEBIBYTE
 
 
@@ -39,6 +39,7 @@ def _plain(one: Attempt) -> dict[str, Any]:
     return {
         "host": one.host, "kind": one.kind, "level": one.level, "digest": one.digest, "parts": one.parts,
         "versions": one.versions, "reason": one.reason, "leaves": strict.plain(one.leaves), "held": one.held,
+        "started": one.started, "suspects": list(one.suspects),
         "cases": {
             profile: [case.reached, str(case.verdict or ""), case.kind, case.level, case.environment,
                       sorted(case.marks)]
@@ -71,5 +72,5 @@ def _attempt(run: Run, one: dict[str, Any], policy: Policy, criteria: dict[str, 
     return Attempt(
         run.id, one["host"], run.began(), one["kind"], one["level"], cases, policy, one["digest"],
         criteria.get(one["digest"]), one["parts"], one["versions"], one["reason"], "",
-        tuple(Leave(**leave) for leave in one["leaves"]), one["held"],
+        tuple(Leave(**leave) for leave in one["leaves"]), one["held"], one["started"], tuple(one["suspects"]),
     )  # fmt: skip

@@ -84,6 +84,8 @@ def of(reports: Path, delivery: str, now: float) -> Delivery:
     laxer, today = Laxer(), day(now)
     order = list(Decision)
     lost, failures = knew.lost(gone), elsewhere.failures(reports)
+    for attempts in by_host.values():  # also of runs that were never reported
+        elsewhere.judged(failures, attempts, delivery)
     hosts = [
         stand(attempts, today, laxer, lost.get(host, "") or failures.why(host, delivery, _serials(attempts)))
         for host, attempts in by_host.items()
@@ -91,6 +93,7 @@ def of(reports: Path, delivery: str, now: float) -> Delivery:
     hosts.sort(key=lambda one: (-order.index(one.decision), one.host))
     runs = sorted({attempt.run for attempts in by_host.values() for attempt in attempts})
     spoilt = [f"run {one.run.id}: {one.trouble}; put its journal back" for one in told if one.trouble]
+    spoilt += [one for one in failures.unread if one.partition(":")[0].removeprefix("run ") not in runs]
     troubles = [*unreadable.values(), *spoilt, *(knew.told(*one) for one in sorted(gone.items()))]
     held = {run: checks for run, checks in _breakers(told, delivery).items() if checks}
     return Delivery(delivery, runs, hosts, _people(told, delivery), _doubled(by_host), troubles, held)
@@ -120,7 +123,7 @@ def word(delivery: Delivery, host: str) -> list[Personal]:
 def _seen(attempts: Iterable[Attempt]) -> dict[str, tuple[str, str]]:
     """{"subject kind": (value, the last run that saw it)} of every part as it was last seen."""
     found: dict[str, tuple[str, str]] = {}
-    for one in sorted(attempts, key=lambda one: (one.at, one.run)):
+    for one in sorted(attempts, key=lambda one: (one.when, one.run)):
         found.update({name: (value, one.run) for name, value in one.parts.items()})
     return found
 

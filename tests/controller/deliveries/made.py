@@ -69,7 +69,13 @@ def tried(tmp: Path, run: str, hosts: dict[str, str], waivers: str = "", strictl
         (where.folder / WAIVERS).write_text(waivers)
     plans = [plan(run, host, policy=where.policy(), **changed) for host in hosts]
     where.expect([runs.expected(one) for one in plans])
-    where.note(where.began(), BEGAN, policy=where.policy().digest, waivers=waiver.digest(where.waivers()))
+    where.note(
+        where.began(),
+        BEGAN,
+        expected=where.expected_digest(),
+        policy=where.policy().digest,
+        waivers=waiver.digest(where.waivers()),
+    )
     for one in plans:
         where.host(one.host).mkdir(parents=True)
         (where.host(one.host) / "plan.json").write_bytes(strict.encode(one))

@@ -78,8 +78,12 @@ def test_a_host_in_two_deliveries_has_a_history_in_each(tmp_path: Path) -> None:
         (first.host(one.host) / "plan.json").write_bytes(strict.encode(one))
         runs.write(tmp_path / one.host, one, made.answers(one, "fail"))
         runs.bring(first, one.host, tmp_path / one.host)
+    first.note(NOW, "expected", expected=first.expected_digest())
     found = reported(tried(tmp_path, SECOND, {"a": "pass", "b": "pass"}))
-    assert {host: str(one.decision) for host, one in found.items()} == {"a": "accepted", "b": "conditional"}
+    assert {host: str(one.decision) for host, one in found.items()} == {"a": "conditional", "b": "conditional"}
+    assert found["a"].history and len(found["a"].history.lines) == 1, "its own history has one attempt"
+    assert f"failed in run {FIRST}, which belongs to delivery lot-2" in found["a"].reason
+    assert found["b"].history and len(found["b"].history.lines) == 2
 
 
 def test_a_recorded_cause_or_two_further_full_passes_explain_a_fail(tmp_path: Path, gpuburn: Any) -> None:
