@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from gpuburn import identity, plan as plans, xids
+from gpuburn import identity, parts, plan as plans, xids
 from gpuburn.comparison import Asked, compare
 from gpuburn.finding import Finding, Verdict, finding
 from gpuburn.identity import HostRecord
@@ -62,6 +62,7 @@ def verdicts(plan: Plan, findings: list[Finding]) -> dict[str, Verdict]:
 def _host(plan: Plan, outcomes: Iterable[Outcome], record: HostRecord) -> Iterable[Finding]:
     yield replace(_boots(plan, record), evidence=EVENTS)
     yield from (replace(one, evidence="identity.json") for one in _identity(plan, record))
+    yield from (replace(one, evidence="identity.json") for one in _parts(plan, record))
     yield replace(_kernel_log(plan, record), evidence=EVENTS)
     yield from xids.findings(record.events, outcomes, plan.profiles, EVENTS)
 
@@ -92,6 +93,13 @@ def _identity(plan: Plan, record: HostRecord) -> Iterable[Finding]:
         else:
             reasons = {look.missing.get(name, "absent") for look in record.identities} or {"no identity was taken"}
             yield finding("identity.missing", about, INCOMPLETE, "; ".join(sorted(reasons)), "plan", plan.profiles)
+
+
+def _parts(plan: Plan, record: HostRecord) -> Iterable[Finding]:
+    """One finding for each part that was lost, came new, was replaced or moved from one look to the next."""
+    for change in parts.changes(record.identities):
+        about = f"identity.{change.kind}"
+        yield finding("identity.changed", about, FAIL, f"changed during the run: {change.why}", "plan", plan.profiles)
 
 
 def _kernel_log(plan: Plan, record: HostRecord) -> Finding:

@@ -41,8 +41,7 @@ def parameters(words: list[str], probe: str) -> dict[str, Any]:
 
 def devices(cpu: int) -> list[Device]:
     """The GPUs of this host in PCI order, or so many CPU processes."""
-    found = hardware.look().sources
-    gpus = sorted(name.partition(".")[2] for name in found if name.startswith("pci."))
+    gpus = hardware.gpus(hardware.look())
     if cpu or not gpus:
         return [Device(f"cpu{index}", "cpu") for index in range(cpu or 1)]
     return [Device(f"gpu{index}", "cuda", pci=address) for index, address in enumerate(gpus)]
