@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from gpuburn.agent.look import Look, clean, why
 
@@ -70,6 +71,19 @@ def tell(seen: Look) -> dict[str, str]:
     if not modules:
         seen.missing["dimm"] = f"the board's table lists no memory module: {TABLE}"
     return dict(pair for one in found if one.kind == SLOT for pair in _slot(one))
+
+
+def ecc(seen: Look) -> dict[str, Any]:
+    """modules: how many the board has; checked: how many are wider in all than their data (7.18: total, data width)."""
+    try:
+        table = seen.raw(TABLE, LIMIT)
+    except OSError as error:
+        return {"unknown": why(error, TABLE)}
+    modules = [one for one in structures(table) if one.kind == MEMORY and one.number(0x0C, 2)]
+    widths = [(one.number(0x08, 2) or 0, one.number(0x0A, 2) or 0) for one in modules]
+    if not widths or any(UNKNOWN in pair or 0 in pair for pair in widths):
+        return {"unknown": "the board does not tell the width of every module"}
+    return {"modules": len(widths), "checked": sum(total > data for total, data in widths)}
 
 
 def _version(seen: Look) -> None:

@@ -18,10 +18,12 @@ def structure(kind: int, body: bytes, *strings: str, handle: int = 1) -> bytes:
     return struct.pack("<BBH", kind, 4 + len(body), handle) + body + text + b"\0"
 
 
-def module(*strings: str, size: int = 0x7FFF, extended: int = 65536, speed: int = 5600, handle: int = 1) -> bytes:
+def module(
+    *strings: str, size: int = 0x7FFF, extended: int = 65536, speed: int = 5600, handle: int = 1, total: int = 80
+) -> bytes:
     """Type 17 of SMBIOS 3.3; strings: locator, bank, manufacturer, serial, part."""
     body = struct.pack(
-        "<HHHHHBBBBBHHBBBBBIH", 0, 0, 80, 64, size, 9, 0, 1, 2, 34, 0, speed, 3, 4, 0, 5, 2, extended, 4800
+        "<HHHHHBBBBBHHBBBBBIH", 0, 0, total, 64, size, 9, 0, 1, 2, 34, 0, speed, 3, 4, 0, 5, 2, extended, 4800
     )
     assert len(body) == 0x22 - 4
     return structure(17, body, *strings, handle=handle)
@@ -147,3 +149,13 @@ def test_every_value_is_one_clean_bounded_line(tmp_path_factory, kinds, body):
     seen, slots = told(tmp_path_factory.mktemp("board"), table)
     values = [value for source in seen.sources.values() for value in source.values()]
     assert all(value.isprintable() and len(value) <= 200 for value in [*values, *seen.sources, *slots, *slots.values()])
+
+
+@pytest.mark.parametrize(("totals", "wanted"), [
+    ((80, 80), {"modules": 2, "checked": 2}), ((64, 64), {"modules": 2, "checked": 0}),
+    ((72, 64), {"modules": 2, "checked": 1}), ((0xFFFF,), None), ((0,), None), ((), None),
+])  # fmt: skip
+def test_whether_the_memory_has_bits_to_check_with(tmp_path, totals, wanted):
+    seen, _ = told(tmp_path, b"".join(module(*SAMSUNG, total=total) for total in totals) + module("X", size=0) + END)
+    found = smbios.ecc(seen)
+    assert found == wanted if wanted else "width" in found["unknown"]
