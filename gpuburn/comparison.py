@@ -32,13 +32,17 @@ ALONE = {
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a limit asks of one step: the promise behind it, and every subject and point that must answer."""
+    """What a limit asks of one step: the promise behind it, and every subject and point that must answer.
+
+    blind: why this environment or account may not see everything; "" where it must.
+    """
 
     limit: Limit
     step: Step
     promise: Metric | Observed
     wanted: list[tuple[str, Point]]
     rule: str = "simple"
+    blind: str = ""
 
     def finding(self, code: str, verdict: Verdict, why: str, subject: str, point: Point, marginal: bool = False
                 ) -> Finding:  # fmt: skip
@@ -60,14 +64,35 @@ def compare(asked: Asked, outcome: Outcome | None) -> Iterable[Finding]:
         return
     seen = {(m.name, m.subject, m.point): m for m in (outcome.measurements if outcome else [])}
     for subject, point in asked.wanted:
-        yield _number(asked, asked.promise, subject, point, seen)
+        found = seen.get((asked.limit.about, subject, point))
+        if found is None or found.count < 1:
+            yield _absent(asked, asked.promise, subject, point, outcome)
+        else:
+            yield _number(asked, asked.promise, subject, point, seen)
+
+
+def _gap(asked: Asked, metric: Metric, subject: str, outcome: Outcome | None) -> str:
+    """What the fact that stands in for a number says of its absence: "none: why", "unknown: why", or ""."""
+    name = f"{asked.step.probe}.{metric.unless}"
+    said = {f.value for f in (outcome.facts if outcome else []) if f.name == name and f.subject in (subject, HOST)}
+    return next(iter(said)) if metric.unless and len(said) == 1 and min(said).startswith(UNTOLD) else ""
+
+
+def _absent(asked: Asked, metric: Metric, subject: str, point: Point, outcome: Outcome | None) -> Finding:
+    """A number that is not there: there is no such part, it may not be seen from here, or it is missed."""
+    gap = _gap(asked, metric, subject, outcome)
+    how, _, why = gap.partition(": ")
+    if how == "none":
+        return asked.finding("limit.no_part", NOT_APPLICABLE, f"{why}; needs {asked.limit}", subject, point)
+    if gap and asked.blind:
+        return asked.finding("not_observable", NOT_APPLICABLE, f"{why}; {asked.blind}", subject, point)
+    reason = f"not measured: {why}" if gap else "not measured"
+    return asked.finding("limit.unmeasured", INCOMPLETE, f"{reason}; needs {asked.limit}", subject, point)
 
 
 def _number(asked: Asked, metric: Metric, subject: str, point: Point, seen: Seen) -> Finding:
     limit, at = asked.limit, (subject, point)
-    m = seen.get((limit.about, subject, point))
-    if m is None or m.count < 1:
-        return asked.finding("limit.unmeasured", INCOMPLETE, f"not measured; needs {limit}", *at)
+    m = seen[limit.about, subject, point]
     value = f"{m.value:.6g} {m.unit}"
     if limit.informational:
         code = "uncalibrated" if limit.uncalibrated else "informational"

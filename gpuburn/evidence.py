@@ -16,6 +16,7 @@ from gpuburn.strict import MEBIBYTE, Refused
 LINES = 64 * MEBIBYTE  # bytes per file: an hour of eight devices at one line a second and metric is below 10 MiB
 WORKERS, SAMPLER = "readings.*.jsonl", "telemetry.jsonl"
 MINUTES = "telemetry.minutes.jsonl"  # what the sampler's passes of a long step became; SAMPLER holds the last ones
+WORKER_UUID = "worker.uuid"  # a fact that every worker on a GPU may yield; no promise has a dot in its name
 KINDS: dict[str, type] = {"reading": Reading, "fact": Fact, "work": Work}
 NAMES = {kind: name for name, kind in KINDS.items()}
 
@@ -57,7 +58,7 @@ def sampled(folder: Path) -> list[Taken]:
 
 def declared(taken: Iterable[Taken], probes: Iterable[Probe], subjects: Iterable[str]) -> list[Taken]:
     """The same entries, if every one is about a declared name and a planned subject; else Refused."""
-    names = {name for one in probes for name in (*one.metrics, *one.facts)}
+    names = {WORKER_UUID, *(name for one in probes for name in (*one.metrics, *one.facts))}
     allowed = {*subjects, "host"}
     entries = list(taken)
     for one in entries:
@@ -88,4 +89,5 @@ def amounts(taken: Iterable[Taken], probes: Iterable[Probe]) -> tuple[list[Measu
         measurements += measure(probe.name, mine, [r for r in readings if r.metric in mine])
         said: dict[str, Observed] = probe.facts
         named |= {Fact(f"{probe.name}.{f.name}", f.value, f.point, f.subject) for f in facts if f.name in said}
+    named |= {fact for fact in facts if fact.name == WORKER_UUID}
     return measurements, sorted(named, key=lambda f: (f.name, f.subject, str(f.point), f.value)), work

@@ -9,7 +9,7 @@ import functools
 
 from gpuburn import comparison, strict, xid
 
-REVISION = 1  # raised when the way of judging changes, as a probe's revision is when its way of measuring does
+REVISION = 2  # raised when the way of judging changes, as a probe's revision is when its way of measuring does
 
 
 @functools.cache

@@ -63,6 +63,9 @@ class Metric:
     at: point key -> the list parameter of the probe that gives its values; so the plan knows every point.
     kinds: the kinds of run in which it is promised (a CPU rehearsal has no GPU sensors).
     better: "higher" or "lower" for a number that devices, runs and vendors are compared by; "" for all others.
+    unless: the fact of the same probe that stands in for this number where there is none: "none: why" (no such part)
+        or "unknown: why" (a part that could not be asked).
+    counter: what a number counts that a machine keeps from its start on: "errors" or "corrected" ones (health.py).
     """
 
     unit: str
@@ -72,6 +75,8 @@ class Metric:
     at: dict[str, str] = field(default_factory=dict)
     kinds: tuple[str, ...] = ("hardware", "rehearsal", "simulated")
     better: Literal["", "higher", "lower"] = ""
+    unless: str = ""
+    counter: Literal["", "errors", "corrected"] = ""
 
     def __post_init__(self) -> None:
         if self.unit not in UNITS:

@@ -35,6 +35,7 @@ class Probe:
     work: which counters of Work must be positive before a subject passes.
     smoke: parameters small enough for any CPU, so that one test covers every probe there will be.
     needs: what the device must be able to do (for example "fp8"), decided from the SKU.
+    reads: what only root can read of the host, read by the supervisor just before the step (agent/privileged.py).
     """
 
     name: str
@@ -47,6 +48,7 @@ class Probe:
     run: Callable[..., Iterator[Taken]]
     metrics: dict[str, Metric] = field(default_factory=dict)
     facts: dict[str, Observed] = field(default_factory=dict)
+    reads: tuple[str, ...] = ()
 
     @property
     def parameters(self) -> dict[str, inspect.Parameter]:
@@ -103,6 +105,7 @@ def probe(
     revision: int = 1,
     work: tuple[str, ...] = ("iterations",),
     needs: tuple[str, ...] = (),
+    reads: tuple[str, ...] = (),
     **promises: Metric | Observed,
 ) -> Callable[[Callable[..., Iterator[Taken]]], Callable[..., Iterator[Taken]]]:
     """Declare the decorated generator a probe; its name is the function's."""
@@ -113,10 +116,13 @@ def probe(
             raise Refused(f"two probes named {name!r}")
         metrics = {key: one for key, one in promises.items() if isinstance(one, Metric)}
         facts = {key: one for key, one in promises.items() if isinstance(one, Observed)}
+        for key, one in metrics.items():
+            if one.unless:
+                known(one.unless, facts, f"probe {name!r}: {key}: unless")
         doc = inspect.getdoc(run) or ""
         if "Exercises:" not in doc or "Does not exercise:" not in doc:
             raise Refused(f"probe {name!r}: its docstring must say what it exercises and what it does not")
-        REGISTRY[name] = Probe(name, doc, scope, revision, work, needs, smoke, run, metrics, facts)
+        REGISTRY[name] = Probe(name, doc, scope, revision, work, needs, smoke, run, metrics, facts, reads)
         REGISTRY[name].settled(smoke, f"probe {name} smoke")
         return run
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from gpuburn import identity, plan as plans, xids
+from gpuburn import health, identity, parts, plan as plans, workers, xids
 from gpuburn.comparison import Asked, compare
 from gpuburn.finding import Finding, Verdict, finding
 from gpuburn.identity import HostRecord
@@ -37,8 +37,20 @@ def judge(plan: Plan, outcomes: Iterable[Outcome], record: HostRecord) -> list[F
             if step.name in limit.when.steps:
                 wanted = list(plans.demanded(plan, limit, step, probes))
                 promised = plans.promise(limit, step, probes)
-                findings += compare(Asked(limit, step, promised, wanted, plan.decision_rule), outcome)
-    return findings
+                findings += compare(Asked(limit, step, promised, wanted, plan.decision_rule, unseen(plan)), outcome)
+    return [*findings, *health.growth(plan, by_step, probes), *workers.findings(plan, by_step.values())]
+
+
+def blind(plan: Plan) -> str:
+    """Why not everything of the host can be seen in this run; "" where it can."""
+    if plan.privileges == "user" or plan.environment != "bare_metal":
+        return f"not to be seen with {plan.privileges} privileges in environment {plan.environment}"
+    return ""
+
+
+def unseen(plan: Plan) -> str:
+    """The same for the numbers of a step: a run that is no hardware's proves nothing of the host around it."""
+    return blind(plan) or ("" if plan.kind == "hardware" else f"a run of kind {plan.kind} proves nothing of it")
 
 
 def fold(findings: Iterable[Finding], profile: str) -> Verdict:
@@ -62,6 +74,7 @@ def verdicts(plan: Plan, findings: list[Finding]) -> dict[str, Verdict]:
 def _host(plan: Plan, outcomes: Iterable[Outcome], record: HostRecord) -> Iterable[Finding]:
     yield replace(_boots(plan, record), evidence=EVENTS)
     yield from (replace(one, evidence="identity.json") for one in _identity(plan, record))
+    yield from (replace(one, evidence="identity.json") for one in _parts(plan, record))
     yield replace(_kernel_log(plan, record), evidence=EVENTS)
     yield from xids.findings(record.events, outcomes, plan.profiles, EVENTS)
 
@@ -77,7 +90,6 @@ def _boots(plan: Plan, record: HostRecord) -> Finding:
 
 
 def _identity(plan: Plan, record: HostRecord) -> Iterable[Finding]:
-    blind = plan.privileges == "user" or plan.environment != "bare_metal"
     for name in (*identity.REQUIRED, *identity.NEEDS_ROOT):
         seen = [look.value(name) for look in record.identities]
         about = f"identity.{name}"
@@ -86,12 +98,18 @@ def _identity(plan: Plan, record: HostRecord) -> Iterable[Finding]:
         elif len(set(seen) - {""}) > 1:
             why = f"changed during the run: {', '.join(sorted(set(seen)))}"
             yield finding("identity.changed", about, FAIL, why, "plan", plan.profiles)
-        elif blind and name in identity.NEEDS_ROOT:
-            why = f"not to be seen with {plan.privileges} privileges in environment {plan.environment}"
-            yield finding("not_observable", about, NOT_APPLICABLE, why, "plan", plan.profiles)
+        elif blind(plan) and name in identity.NEEDS_ROOT:
+            yield finding("not_observable", about, NOT_APPLICABLE, blind(plan), "plan", plan.profiles)
         else:
             reasons = {look.missing.get(name, "absent") for look in record.identities} or {"no identity was taken"}
             yield finding("identity.missing", about, INCOMPLETE, "; ".join(sorted(reasons)), "plan", plan.profiles)
+
+
+def _parts(plan: Plan, record: HostRecord) -> Iterable[Finding]:
+    """One finding for each part that was lost, came new, was replaced or moved from one look to the next."""
+    for change in parts.changes(record.identities):
+        about = f"identity.{change.kind}"
+        yield finding("identity.changed", about, FAIL, f"changed during the run: {change.why}", "plan", plan.profiles)
 
 
 def _kernel_log(plan: Plan, record: HostRecord) -> Finding:

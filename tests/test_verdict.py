@@ -539,3 +539,31 @@ def test_a_limit_on_one_point_judges_that_point_only(rehearsal: Plan) -> None:
     found = [f for f in runs.judged(plan) if f.about == "allreduce.wrong"]
     assert {f.point for f in found} == {Point.of(mib=8)}
     assert len(found) == 3
+
+
+@pytest.mark.parametrize(("source", "values", "about"), [
+    ("disk.nvme0n1", {"serial": "S1"}, "identity.disk"), ("dimm.A1", {"serial": "80CE01"}, "identity.dimm"),
+    ("nic.ens1", {"permanent": "b8:3f:d2:aa:00:01", "pci": "0000:36:00.0"}, "identity.nic"),
+    ("pci.0000:18:00.0", {"address": "0000:18:00.0", "device": "0x2330", "class": "0x030200"}, "identity.gpu"),
+])  # fmt: skip
+def test_a_part_that_is_gone_at_the_end_fails_the_host_and_is_named(
+    bare_metal: Plan, source: str, values: dict[str, str], about: str
+) -> None:
+    start, end = runs.look(), runs.look()
+    start.sources[source] = values
+    found = runs.judged(bare_metal, host=runs.record(identities=[start, end]))
+    [one] = [f for f in found if f.verdict is FAIL]
+    assert (one.code, one.about, one.evidence) == ("identity.changed", about, "identity.json")
+    assert "is gone" in one.why
+
+
+def test_a_part_that_was_swapped_while_the_host_was_down_is_found_by_the_look_after_the_reboot(
+    bare_metal: Plan,
+) -> None:
+    looks = [runs.look(), runs.look(), runs.look()]
+    for look, serial in zip(looks, ("S1", "S9", "S9")):
+        look.sources["disk.nvme0n1"] = {"serial": serial, "pci": "0000:46:00.0"}
+    found = [f for f in runs.judged(bare_metal, host=runs.record(identities=looks)) if f.verdict is FAIL]
+    assert [(f.about, f.why) for f in found] == [
+        ("identity.disk", "changed during the run: S1 at 0000:46:00.0 was replaced by S9")
+    ]

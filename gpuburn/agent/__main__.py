@@ -1,4 +1,4 @@
-"""gpuburn-agent: carry out plan.json on this host, tell how it stands, stop it, or run one probe by hand."""
+"""gpuburn-agent: carry out plan.json on this host, tell how it stands, stop it; or look at the host by hand."""
 
 from __future__ import annotations
 
@@ -14,11 +14,20 @@ from gpuburn.agent import status as stands
 from gpuburn.outcome import Status
 from gpuburn.strict import Refused
 
+BY_HAND = ("identity", "health")  # what tells a person, with exit statuses of its own
+USAGE = 3
+
 
 def main(arguments: list[str] | None = None) -> int:
-    """0: there is a result (whether the hardware is good is its business), 1: there is none, 2: refused input."""
+    """0: there is a result (whether the hardware is good is its business), 1: there is none, 2: refused input.
+
+    identity, health: 0 nothing outside, 1 something outside its limit, 2 something demanded cannot be read, 3 usage.
+    """
     parser = _parser()
     known, rest = parser.parse_known_args(arguments)
+    if rest and known.command in BY_HAND:
+        print(f"gpuburn-agent: {known.command}: unknown argument {rest[0]!r}", file=sys.stderr)
+        return USAGE
     if rest and known.command != "probe":
         parser.error(f"unknown argument {rest[0]!r}")
     try:
@@ -31,10 +40,12 @@ def main(arguments: list[str] | None = None) -> int:
             return 0
         if known.command == "seal":
             return _seal(known.folder)
+        if known.command in BY_HAND:
+            return _by_hand(known.command, known.environment, known.json)
         return _probe(known.name, known.cpu, rest)
     except (Refused, FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as error:
         print(f"gpuburn-agent: {error}", file=sys.stderr)
-        return 2
+        return USAGE if known.command in BY_HAND else 2
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
@@ -57,7 +68,23 @@ def _parser() -> argparse.ArgumentParser:
     probe = commands.add_parser("probe", help="run one probe by hand: gpuburn-agent probe NAME [--param value ...]")
     probe.add_argument("name", metavar="NAME")
     probe.add_argument("--cpu", type=int, default=0, metavar="N", help="on the CPU in N processes, also where GPUs are")
+    for name, does in (
+        ("identity", "what every source says of this host: 0 known, 2 something demanded cannot be read, 3 usage"),
+        ("health", "what it counted against itself: 0 nothing outside, 1 something outside, 2 not readable, 3 usage"),
+    ):
+        look = commands.add_parser(name, help=does, description=does)
+        look.add_argument("--json", action="store_true", help="for machines")
+        look.add_argument("--environment", default="bare_metal", metavar="WHERE", help="bare_metal, vm or container")
     return parser
+
+
+def _by_hand(command: str, environment: str, as_json: bool) -> int:
+    from gpuburn.agent import health_table, identity_table
+
+    told = identity_table.told if command == "identity" else health_table.told
+    text, status = told(environment, as_json)
+    print(text)
+    return status
 
 
 def _run(folder: Path, detach: bool) -> int:

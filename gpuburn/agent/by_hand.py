@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
@@ -14,7 +15,7 @@ from gpuburn.agent import hardware
 from gpuburn.agent.launch import Account
 from gpuburn.agent.step import carry_out
 from gpuburn.outcome import Outcome
-from gpuburn.plan import SCHEMA, Device, Place, Plan, Step, check
+from gpuburn.plan import SCHEMA, Device, Environment, Place, Plan, Step, check
 from gpuburn.probe import discover
 from gpuburn.strict import Refused, known
 
@@ -41,15 +42,14 @@ def parameters(words: list[str], probe: str) -> dict[str, Any]:
 
 def devices(cpu: int) -> list[Device]:
     """The GPUs of this host in PCI order, or so many CPU processes."""
-    found = hardware.look().sources
-    gpus = sorted(name.partition(".")[2] for name in found if name.startswith("pci."))
+    gpus = hardware.gpus(hardware.look())
     if cpu or not gpus:
         return [Device(f"cpu{index}", "cpu") for index in range(cpu or 1)]
     return [Device(f"gpu{index}", "cuda", pci=address) for index, address in enumerate(gpus)]
 
 
-def carry_out_one(name: str, params: dict[str, Any], cpu: int) -> Outcome:
-    """Run one probe now. On a CPU its small parameters are the default, on GPUs its full ones."""
+def plan_of(name: str, params: dict[str, Any], cpu: int, environment: Environment = "bare_metal") -> Plan:
+    """A plan of this one probe. On a CPU its small parameters are the default, on GPUs its full ones."""
     known(name, discover(), "probe")
     if cpu < 0:
         raise Refused(f"--cpu is {cpu}; wanted is the number of processes, or 0 for the GPUs")
@@ -58,16 +58,27 @@ def carry_out_one(name: str, params: dict[str, Any], cpu: int) -> Outcome:
     settled = probe.settled({**(probe.smoke if on_cpu else {}), **params}, "command line")
     step = Step(name, name, probe.scope, probe.revision, ("by_hand",), "by hand", settled, 1.0, TIMEOUT)
     now = time.time()
-    plan = check(
+    privileges: Literal["root", "user"] = "root" if os.geteuid() == 0 else "user"
+    return check(
         Plan(
-            SCHEMA, "by-hand", "", "this host", "rehearsal" if on_cpu else "hardware", "bare_metal", "user", "",
+            SCHEMA, "by-hand", "", "this host", "rehearsal" if on_cpu else "hardware", environment, privileges, "",
             "smoke",
             ("by_hand",), "", Place(), where, "", planning.SEED, now, now + TIMEOUT, [step], [], [], [],
             {"gpuburn": __version__},
         )
     )  # fmt: skip
+
+
+def carry_out_one(name: str, params: dict[str, Any], cpu: int) -> Outcome:
+    """Run one probe now."""
+    return carried_out(plan_of(name, params, cpu))
+
+
+def carried_out(plan: Plan) -> Outcome:
+    """Run a plan's only step in a folder that is removed."""
+    [step] = plan.steps
     with tempfile.TemporaryDirectory(prefix="gpuburn-") as scratch:
-        folder = Path(scratch) / "steps" / name
+        folder = Path(scratch) / "steps" / step.name
         folder.mkdir(parents=True)
         return carry_out(plan, step, folder, Account(), 1, lambda: "", lambda: None)
 

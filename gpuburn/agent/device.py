@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 class Device(Protocol):
     """One device and this process's place among its peers.
 
-    name: as planned. torch: where tensors go. collectives: the torch.distributed backend. memory: total bytes.
+    name: as planned. uuid: the GPU's by CUDA, "" of a CPU. torch: where tensors go.
+    collectives: the torch.distributed backend. memory: total bytes.
     rank, world: this process among those of the step. folder: scratch that is removed after the step.
     seed: shared by all devices and hosts, so that their bits can be compared.
     """
 
     name: str
+    uuid: str
     torch: torch.device
     collectives: str
     memory: int
@@ -47,6 +49,8 @@ class Missing(RuntimeError):
 
 class _Timed:
     """What both kinds of device do alike."""
+
+    uuid = ""
 
     def __init__(self, planned: plan.Device, rank: int, world: int, folder: Path, seed: int) -> None:
         self.name, self.rank, self.world, self.folder, self.seed = planned.name, rank, world, folder, seed
@@ -121,7 +125,10 @@ class Cuda(_Timed):
         index = _cuda_index(planned)
         torch.cuda.set_device(index)
         self.torch = torch.device("cuda", index)
-        self.memory = int(torch.cuda.get_device_properties(index).total_memory)
+        properties: Any = torch.cuda.get_device_properties(index)
+        self.memory = int(properties.total_memory)
+        told = getattr(properties, "uuid", None)  # torch has it from 2.5 on
+        self.uuid = f"GPU-{told}" if told else ""
         self._start, self._stop = (_event() for _ in range(2))
 
     def synchronize(self) -> None:
@@ -146,7 +153,7 @@ class Cuda(_Timed):
             "torch": torch.__version__,
             "cuda": str(torch.version.cuda),
             "device": properties.name,
-            "uuid": f"GPU-{properties.uuid}",
+            "uuid": self.uuid,
         }
 
     def free(self) -> int:

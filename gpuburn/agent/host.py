@@ -7,9 +7,10 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from gpuburn import plan
 from gpuburn.agent.lifeline import tie
@@ -75,13 +76,17 @@ class Ranks:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """folder: scratch, removed after the step. devices: as planned. threads: per process."""
+    """folder: scratch, removed after the step. devices: as planned. threads: per process.
+
+    seen: what only root can read, as the supervisor read it just before the step.
+    """
 
     name: str
     folder: Path
     devices: list[plan.Device]
     seed: int
     threads: int
+    seen: dict[str, Any] = field(default_factory=dict)
 
     def ranks(self, module: str, arguments: list[str], folder: Path) -> Ranks:
         """Start one process of the module per planned device, with RANK and WORLD_SIZE in its environment."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from gpuburn import strict
-from gpuburn.agent import processes
+from gpuburn.agent import privileged, processes
 from gpuburn.agent.cgroup import Group
 from gpuburn.agent.host import torchrun
 from gpuburn.agent.lifeline import tie
@@ -23,6 +23,7 @@ from gpuburn.agent.room import tail
 from gpuburn.agent.worker import Assignment, Failure
 from gpuburn.outcome import Status, SubjectOutcome
 from gpuburn.plan import HOST, Plan, Step
+from gpuburn.probe import discover
 from gpuburn.strict import Refused
 
 PATIENCE = 10.0  # seconds from SIGTERM to SIGKILL, and from SIGKILL to "unkillable"
@@ -83,8 +84,9 @@ class Processes:
         (folder / "log").mkdir()
         (folder / "scratch").mkdir()
         assignment = Assignment(
-            step.probe, step.scope, step.params, self.plan.devices, self.plan.seed, step.threads, step.timeout, step.env
-        )
+            step.probe, step.scope, step.params, self.plan.devices, self.plan.seed, step.threads, step.timeout,
+            step.env, privileged.read(discover()[step.probe].reads),
+        )  # fmt: skip
         (folder / "assignment.json").write_bytes(strict.encode(assignment))
         commands = self._commands()
         with ExitStack() as stack:

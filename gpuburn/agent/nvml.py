@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from gpuburn.agent.hardware import clean
+from gpuburn.agent.look import clean
 
 Value = str | float
 Question = Callable[[Any, Any], Value]

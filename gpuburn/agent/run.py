@@ -127,7 +127,7 @@ class Run:
         """One look at the host's identity, added to identity.json."""
         path = self.folder / "identity.json"
         looks = strict.loads(path.read_bytes(), "identity.json") if path.exists() else []
-        state.write(path, strict.encode([*looks, strict.plain(hardware.look())]))
+        state.write(path, strict.encode([*looks, strict.plain(hardware.look(data=str(self.folder)))]))
 
     def _finish(self) -> None:
         if not self.kernel_log.why:

@@ -18,13 +18,16 @@ from typing import Any
 from gpuburn import evidence, plan, strict
 from gpuburn.agent.host import Host
 from gpuburn.agent.lifeline import die_with_parent
-from gpuburn.measurement import Reading
+from gpuburn.measurement import Fact, Reading
 from gpuburn.probe import Probe, Taken, discover
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What the workers of one step are to do; written once by the supervisor. timeout in seconds."""
+    """What the workers of one step are to do; written once by the supervisor. timeout in seconds.
+
+    seen: what only root can read, by the names that the probe asks for (probe.reads).
+    """
 
     probe: str
     scope: str
@@ -34,6 +37,7 @@ class Assignment:
     threads: int
     timeout: float
     env: dict[str, str] = field(default_factory=dict)
+    seen: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,9 @@ def start_together(folder: Path, name: str, timeout: float) -> None:
 def run(probe: Probe, device: Any, params: dict[str, Any], out: Path) -> None:
     """Write each thing that the probe yields at once: what was taken survives whatever happens next."""
     with out.open("ab") as file:
+        if uuid := getattr(device, "uuid", ""):  # a host has none, nor has a CPU
+            file.write(evidence.dump(Fact(evidence.WORKER_UUID, uuid, subject=device.name)))
+            file.flush()
         for taken in probe.run(device, **params):
             file.write(evidence.dump(_stamped(taken, device.name)))
             file.flush()
@@ -73,7 +80,8 @@ def _work(assignment: Assignment, folder: Path, name: str) -> None:
     probe = discover()[assignment.probe]
     scratch = folder / "scratch"
     if assignment.scope == "host":
-        host = Host("host", scratch, assignment.devices, assignment.seed, assignment.threads)
+        host = Host("host", scratch, assignment.devices, assignment.seed, assignment.threads,
+                    assignment.seen)  # fmt: skip
         run(probe, host, assignment.params, folder / "readings.host.jsonl")
         return
     from gpuburn.agent import device as devices

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from gpuburn import __version__, judgement, resolve, strict
+from gpuburn.controller import inventory
 from gpuburn.controller.collect import Collected
 from gpuburn.decision import marks
 from gpuburn.finding import Finding, Verdict
@@ -37,7 +38,10 @@ FIRMWARE = {"dmi.bios_version": "bios", "cpu.microcode": "microcode"}
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A number that one part of the host says of itself; kind: uuid, serial, board, chassis."""
+    """A number that one part of the host says of itself.
+
+    kind: uuid, serial, board, chassis, boot; on bare metal also disk, mac, dimm (parts.py).
+    """
 
     subject: str
     kind: str
@@ -145,7 +149,8 @@ def judged(collected: Collected, trends: Iterable[Trend] = ()) -> Judged:
         SCHEMA, plan.host, version(), plan.criteria, collected.result is not None, collected.refused,
         collected.verdicts, {profile: sorted(marks(findings, profile)) for profile in plan.profiles},
         [one for one in findings if one.marginal or one.verdict in (Verdict.FAIL, Verdict.INCOMPLETE)],
-        [*_serials(looks), *_boots(collected), *_parts(collected)], versions, [*_shared(collected)],
+        [*_serials(looks), *_boots(collected), *_parts(collected), *_inventory(plan, looks)], versions,
+        [*_shared(collected)],
         _cohort(plan, versions, collected), [*series(collected)], [*_references(plan)], [*trends], sorted(met),
         plan.deadline, demanded(plan),
         {str(v): sum(one.verdict is v for one in findings) for v in Verdict},
@@ -172,6 +177,12 @@ def _boots(collected: Collected) -> Iterator[Part]:
         yield Part(HOST, "boot", boot.boot_id)
 
 
+def _inventory(plan: Plan, looks: list[Identity]) -> Iterator[Part]:
+    """Only of bare metal: a hypervisor gives the same serial to the disks of every guest."""
+    if plan.environment == "bare_metal":
+        yield from (Part(*one) for one in inventory.numbers(looks))
+
+
 def _references(plan: Plan) -> Iterator[Referred]:
     for one in plan.limits:
         warn = one.warn_below if one.warn_below is not None else one.warn_above
@@ -195,6 +206,8 @@ def _firmware(looks: list[Identity]) -> Iterator[Said]:
     for name, about in FIRMWARE.items():
         if looks and (value := looks[-1].value(name)):
             yield Said(about, HOST, value)
+    for look in looks[-1:]:
+        yield from (Said(*one) for one in inventory.firmware(look))
 
 
 def _shared(collected: Collected) -> Iterator[Said]:

@@ -45,9 +45,9 @@ def test_fewer_processes_than_none_are_refused():
 
 
 def test_gpus_are_taken_in_pci_order_and_cpus_where_asked_or_where_there_are_none(monkeypatch):
-    monkeypatch.setattr(
-        hardware, "look", lambda: Identity(0.0, "", {"pci.0000:2a:00.0": {}, "pci.0000:18:00.0": {}, "cpu": {}})
-    )
+    card, adapter = {"vendor": "0x10de", "class": "0x030200"}, {"vendor": "0x15b3", "class": "0x020000"}
+    seen = {"pci.0000:2a:00.0": card, "pci.0000:18:00.0": card, "pci.0000:19:00.0": adapter, "cpu": {}}
+    monkeypatch.setattr(hardware, "look", lambda: Identity(0.0, "", seen))
     assert [(one.name, one.kind, one.pci) for one in by_hand.devices(0)] == [
         ("gpu0", "cuda", "0000:18:00.0"), ("gpu1", "cuda", "0000:2a:00.0"),
     ]  # fmt: skip

@@ -16,6 +16,7 @@ from gpuburn.agent.nvml import Gpu, Seen
 from gpuburn.agent.probes import identity as probe_file
 from gpuburn.evidence import amounts
 from gpuburn.probe import discover
+from tests.agent import machines
 
 ROOT = Path(__file__).parents[2]
 GPU = "0000:18:00.0"
@@ -104,7 +105,7 @@ def test_filler_is_absent_and_named(root):
 
 def test_only_nvidias_display_and_3d_controllers_are_gpus(root):
     seen = hardware.look(root)
-    assert hardware.named(seen, "pci") == [f"pci.{GPU}"]
+    assert hardware.gpus(seen) == [GPU]
     gpu = seen.sources[f"pci.{GPU}"]
     assert (gpu["address"], gpu["device"], gpu["current_link_width"], gpu["driver"]) == (GPU, "0x2335", "16", "nvidia")
     assert seen.missing[f"pci.{GPU}.max_link_width"].startswith("No such file")
@@ -147,7 +148,7 @@ def test_a_file_that_may_not_be_read_is_named(root):
 def test_a_device_that_vanishes_while_it_is_read_is_named(root):
     (root / f"sys/bus/pci/devices/{GPU}/vendor").unlink()
     seen = hardware.look(root)
-    assert hardware.named(seen, "pci") == [] and seen.missing[f"pci.{GPU}"].startswith("No such file")
+    assert hardware.gpus(seen) == [] and seen.missing[f"pci.{GPU}"].startswith("No such file")
 
 
 def test_strings_are_bounded_and_have_no_control_characters(root):
@@ -200,3 +201,85 @@ def test_counts_of_a_known_machine(root):
 def test_what_could_not_be_listed_is_not_counted_as_none(tmp_path):
     told = {reading.metric for reading in probe_file.counts(hardware.look(tmp_path), Seen())}
     assert told == {"gpus"}
+
+
+def test_an_hgx_server_tells_every_part_and_where_it_sits(tmp_path):
+    machines.hgx(tmp_path)
+    seen = hardware.look(tmp_path)
+    assert hardware.gpus(seen) == ["0000:18:00.0", "0000:2a:00.0"]
+    gpu = seen.sources["pci.0000:18:00.0"]
+    assert (gpu["vendor"], gpu["device"], gpu["class"], gpu["numa_node"]) == ("0x10de", "0x2330", "0x030200", "0")
+    assert (gpu["current_link_width"], gpu["max_link_speed"]) == ("16", "32.0 GT/s PCIe")
+    assert hardware.named(seen, "dimm") == ["dimm.CPU0_DIMM_A1", "dimm.CPU0_DIMM_B1"]
+    assert seen.sources["socket.CPU0"]["serial"] == "A1"
+    assert (seen.value("cpu.sockets"), seen.value("cpu.cores"), seen.value("cpu.numa")) == ("2", "4", "0-1")
+    assert seen.missing["pci.0000:2a:00.0.slot"].startswith("neither the board's tables")
+
+
+def test_a_slots_name_is_found_at_the_port_over_the_device(tmp_path):
+    one = machines.hgx(tmp_path)
+    one.board(machines.slot("SXM1", 0x05, 0x08))
+    assert hardware.look(tmp_path).value("pci.0000:18:00.0.slot") == "SXM1"
+    one.write("sys/bus/pci/slots/12/address", "0000:18:00")
+    assert hardware.look(tmp_path).value("pci.0000:18:00.0.slot") == "12"
+
+
+def test_an_adapter_tells_its_burnt_in_address_firmware_and_board(tmp_path):
+    machines.hgx(tmp_path)
+    assert hardware.look(tmp_path).sources["nic.ens1"] == {
+        "mac": "b8:3f:d2:aa:00:01", "permanent": "b8:3f:d2:aa:00:01", "speed": "400000", "pci": "0000:36:00.0",
+        "duplex": "full", "operstate": "up", "carrier_changes": "2", "firmware": "28.39.1002", "board": "MT_0000000838",
+    }  # fmt: skip
+
+
+def test_a_bonds_member_is_known_by_its_own_address(tmp_path):
+    one = machines.hgx(tmp_path)
+    one.write("sys/class/net/ens1/address", "02:00:00:00:00:09")
+    one.write("sys/class/net/ens1/bonding_slave/perm_hwaddr", "b8:3f:d2:aa:00:01")
+    assert hardware.look(tmp_path).value("nic.ens1.permanent") == "b8:3f:d2:aa:00:01"
+
+
+def test_an_infiniband_port_tells_state_rate_and_errors(tmp_path):
+    one = machines.hgx(tmp_path)
+    one.write("sys/class/infiniband/mlx5_0/ports/1/counters/link_downed", "3")
+    assert hardware.look(tmp_path).sources["ib.mlx5_0.1"] == {
+        "state": "4: ACTIVE", "phys_state": "5: LinkUp", "rate": "400 Gb/sec (4X NDR)", "link_layer": "InfiniBand",
+        "guid": "b83f:d203:00aa:0001", "pci": "0000:36:00.0", "symbol_error": "0", "link_downed": "3",
+        "link_error_recovery": "0", "port_rcv_errors": "0",
+    }  # fmt: skip
+
+
+def test_a_workstations_sata_disk_holds_the_system_through_its_mapped_device(tmp_path):
+    machines.workstation(tmp_path)
+    seen = hardware.look(tmp_path)
+    assert hardware.gpus(seen) == ["0000:01:00.0"]
+    assert seen.sources["disk.sda"] == {
+        "sectors": "1953525168", "model": "ST1000DM010-2EP1", "serial": "ZN1ABCDE", "firmware": "CC43",
+        "rotational": "1", "transport": "sata", "pci": "0000:00:17.0", "system": "/",
+    }  # fmt: skip
+
+
+def test_the_disk_of_the_runs_own_folder_is_told_apart(tmp_path):
+    one = machines.hgx(tmp_path)
+    one.write("var/run/here", "")
+    number = os.stat(tmp_path).st_dev
+    one.link(f"sys/dev/block/{os.major(number)}:{os.minor(number)}", "sys/block/nvme1n1")
+    seen = hardware.look(tmp_path, "/var/run")
+    assert seen.sources["disk.nvme1n1"]["data"] == "/var/run" and "data" not in seen.sources["disk.nvme0n1"]
+    assert seen.sources["disk.nvme1n1"]["transport"] == "nvme"
+
+
+def test_a_guest_shows_what_it_has_and_names_what_its_host_keeps(tmp_path):
+    machines.vm(tmp_path)
+    seen = hardware.look(tmp_path)
+    assert hardware.gpus(seen) == ["0000:00:05.0"]
+    assert seen.sources["disk.vda"]["transport"] == "virtio"
+    assert "assigned" in seen.missing["nic.eth0.permanent"]
+    assert {"dimm", "socket", "dmi.product_serial"} <= set(seen.missing)
+
+
+def test_a_container_without_its_hosts_files_names_every_gap(tmp_path):
+    machines.Machine(tmp_path)
+    seen = hardware.look(tmp_path)
+    assert hardware.gpus(seen) == [] and not hardware.named(seen, "disk")
+    assert {"dimm", "cpu.online", "cpu.numa", "cpu.sockets"} <= set(seen.missing)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 
 import pytest
 
-from gpuburn import __version__, strict
-from gpuburn.agent import state
+from gpuburn import __version__, evidence, strict
+from gpuburn.agent import by_hand, hardware, nvml, state
 from gpuburn.agent.__main__ import main
+from gpuburn.agent.nvml import Gpu, Seen
 from gpuburn.agent.state import State
+from gpuburn.measurement import Fact, Reading
+from gpuburn.outcome import Outcome, Status
+from gpuburn.plan import Device
+from gpuburn.probe import discover
+from tests.agent import machines
 from tests.agent.test_run import make, step
 
 
@@ -124,3 +131,87 @@ def test_what_a_run_without_a_result_left_can_be_sealed(tmp_path, capsys):
 def test_nothing_is_sealed_where_there_is_no_plan(tmp_path, capsys):
     assert main(["seal", str(tmp_path)]) == 2
     assert "no plan.json" in capsys.readouterr().err
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch):
+    """A sound server of two GPUs in place of this machine, its NVML and its disks' answers."""
+    machines.hgx(tmp_path)
+    real = hardware.look
+    monkeypatch.setattr(hardware, "look", lambda root=tmp_path, data="": real(tmp_path, data))
+    gpu = {"uuid": "GPU-1", "serial": "165502", "name": "NVIDIA H100 80GB HBM3", "pci": "0000:18:00.0"}
+    monkeypatch.setattr(nvml, "look", lambda: Seen([Gpu(0, gpu, {"vbios": "Not Supported"})], "550.90.07"))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    return tmp_path
+
+
+def test_identity_is_told_by_source_with_the_reason_of_every_gap(server, capsys):
+    assert main(["identity"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    at = lines.index("dimm.CPU0_DIMM_A1")
+    assert lines[at + 2].split() == ["serial", "80CE000A"] and "nvml.0" in lines
+    assert "  vbios   - (Not Supported)" in lines and "  uuid    GPU-1" in lines
+    assert any(line.startswith("  bios_version ") and "- (No such file" in line for line in lines)
+
+
+@pytest.mark.parametrize(("words", "status"), [([], 2), (["--environment", "vm"], 0)])
+def test_identity_without_what_is_demanded_is_status_2(server, capsys, words, status):
+    (server / "sys/class/dmi/id/board_serial").unlink()
+    assert main(["identity", *words]) == status
+    said_so = "demanded and not known: dmi.board_serial: No such file" in capsys.readouterr().out
+    assert said_so == (status == 2)
+
+
+def test_identity_for_machines(server, capsys):
+    assert main(["identity", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["sources"]["disk.nvme0n1"]["serial"] == "S64HNE0R000001" and told["lacking"] == []
+    assert told["nvml"]["gpus"][0]["values"]["uuid"] == "GPU-1" and told["missing"]["dmi.bios_version"]
+
+
+def outcome_of(**given):
+    """An outcome of host_health that holds its limits, but for these numbers; None takes one away."""
+    probe = discover()["host_health"]
+    numbers = {**dict.fromkeys(probe.metrics, 0.0), **given}
+    taken = [Reading(name, value, subject="host") for name, value in numbers.items() if value is not None]
+    taken += [Fact(name, "unknown: needs root" if name == "smart" else "read", subject="host") for name in probe.facts]
+    measurements, facts, _ = evidence.amounts(taken, [probe])
+    return Outcome("host_health", "host_health", 1, Status.COMPLETED, "", 0.0, 1.0, 1, [], measurements, facts)
+
+
+@pytest.mark.parametrize(("given", "words", "status", "line"), [
+    ({}, [], 0, "host_health.aer_fatal             host  0 count"),
+    ({"aer_fatal": 2.0}, [], 1, "OUTSIDE  2 count; needs x <= 0 count"),
+    ({"disk_warnings": None}, [], 2, "not known  not measured: needs root; needs x <= 0 count"),
+    ({"disk_warnings": None}, ["--environment", "vm"], 0, "needs root; not to be seen"),
+    ({"disk_warnings": None, "aer_fatal": 1.0}, [], 1, "OUTSIDE"),
+    ({"clock_unsynchronised": 1.0}, [], 0, "1 count; outside: needs x <= 0 count"),
+])  # fmt: skip
+def test_health_says_beside_each_value_what_the_limits_say(given, words, status, line, capsys, monkeypatch):
+    monkeypatch.setattr(by_hand, "carried_out", lambda plan: outcome_of(**given))
+    monkeypatch.setattr(by_hand, "devices", lambda cpu: [Device("cpu0", "cpu")])
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert main(["health", *words]) == status
+    assert line in capsys.readouterr().out
+
+
+def test_health_that_did_not_end_well_read_nothing(capsys, monkeypatch):
+    died = dataclasses.replace(outcome_of(), status=Status.TIMED_OUT, why="longer than 60 s")
+    monkeypatch.setattr(by_hand, "carried_out", lambda plan: died)
+    monkeypatch.setattr(by_hand, "devices", lambda cpu: [Device("cpu0", "cpu")])
+    assert main(["health"]) == 2
+    assert "host_health: timed_out longer than 60 s" in capsys.readouterr().out
+
+
+def test_health_of_this_machine_for_machines(capsys):
+    assert main(["health", "--json", "--environment", "container"]) in (0, 1)
+    [one, *_] = json.loads(capsys.readouterr().out)
+    assert one["outcome"]["status"] == "completed"
+    assert {f["about"] for f in one["findings"]} >= {"host_health.aer_fatal"}
+
+
+@pytest.mark.parametrize("command", ["identity", "health"])
+@pytest.mark.parametrize("words", [["--environment", "vmm"], ["extra"], ["--jason"]])
+def test_wrong_words_by_hand_are_one_line_and_status_3(command, words, capsys):
+    assert main([command, *words]) == 3
+    said(capsys)

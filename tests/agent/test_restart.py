@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from gpuburn import result as results, strict
+from gpuburn import identity, result as results, strict
 from gpuburn.agent import hardware, launch, processes, run as runs, state
 from gpuburn.agent.kernel_log import FIRST, NOW
 from gpuburn.agent.run import Run
@@ -156,3 +156,12 @@ def test_a_plan_and_a_state_of_two_runs_are_refused(tmp_path):
     state.save(tmp_path, State("another", 1))
     with pytest.raises(strict.Refused, match="holds run another"):
         Run(tmp_path)
+
+
+def test_who_the_host_is_is_looked_at_at_every_start_and_at_the_end(kernel: Kernel, go, tmp_path):  # noqa: F811
+    earlier = identity.Identity(1.0, "another boot", {"disk.nvme9n1": {"serial": "S1", "pci": "0000:46:00.0"}}, {})
+    (tmp_path / "identity.json").write_bytes(strict.encode([earlier]))
+    result = go("another boot", last=41)
+    assert [look.boot_id for look in result.record.identities] == ["another boot", here(), here()]
+    gone = [one for one in result.findings if one.about == "identity.disk" and one.verdict is Verdict.FAIL]
+    assert "S1 at 0000:46:00.0 is gone" in [one.why.removeprefix("changed during the run: ") for one in gone]

@@ -63,3 +63,21 @@ def test_a_failure_is_left_in_a_form_that_the_supervisor_reads(text, tmp_path, m
 def test_an_assignment_survives_its_file():
     one = Assignment("gemm", "device", discover()["gemm"].smoke, [Device("cpu0", "cpu")], 7, 2, 60.0, {"A": "1"})
     assert strict.build(Assignment, json.loads(strict.encode(one)), "assignment.json") == one
+
+
+@pytest.mark.parametrize(
+    ("uuid", "wanted"), [("GPU-5fd3", [Fact("worker.uuid", "GPU-5fd3", subject="gpu0")]), ("", [])]
+)
+def test_a_worker_on_a_gpu_first_says_which_one_it_computes_on(uuid, wanted, tmp_path):
+    class Probe:
+        @staticmethod
+        def run(device):
+            yield Work(iterations=1)
+
+    class Me:
+        name = "gpu0"
+
+    Me.uuid = uuid
+    worker.run(Probe, Me, {}, tmp_path / "out.jsonl")
+    said = evidence.parse((tmp_path / "out.jsonl").read_bytes(), "out")
+    assert said == [*wanted, Work(iterations=1, subject="gpu0")]

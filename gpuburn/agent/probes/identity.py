@@ -58,16 +58,16 @@ def identity(host: Host) -> Iterator[Taken]:
 
 def counts(seen: Identity, cards: Seen) -> Iterator[Taken]:
     """Numbers; one whose source could not be read is not there, and nothing stands in for it."""
-    from gpuburn.agent.hardware import named
+    from gpuburn.agent.hardware import gpus as cards_on_the_bus, named
 
     if cpus := seen.value("cpu.count"):
         yield Reading("cpus", float(cpus))
     if total := seen.value("memory.total"):
         yield Reading("memory", float(total.split()[0]) / 2**20)
     yield Reading("gpus", float(len(cards.gpus)))
-    for metric, kind, folder in (
-        ("gpus_pci", "pci", "sys.bus.pci.devices"), ("disks", "disk", "sys.block"), ("nics", "nic", "sys.class.net"),
-    ):  # fmt: skip
+    if "sys.bus.pci.devices" not in seen.missing:
+        yield Reading("gpus_pci", float(len(cards_on_the_bus(seen))))
+    for metric, kind, folder in (("disks", "disk", "sys.block"), ("nics", "nic", "sys.class.net")):
         if folder not in seen.missing:
             yield Reading(metric, float(len(named(seen, kind))))
 
