@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from gpuburn import identity, plan as plans, xids
+from gpuburn import events, identity, plan as plans, xids
+from gpuburn.attribution import Attribution
 from gpuburn.comparison import Asked, compare
 from gpuburn.finding import Finding, Verdict, finding
 from gpuburn.identity import HostRecord
@@ -63,7 +64,10 @@ def _host(plan: Plan, outcomes: Iterable[Outcome], record: HostRecord) -> Iterab
     yield replace(_boots(plan, record), evidence=EVENTS)
     yield from (replace(one, evidence="identity.json") for one in _identity(plan, record))
     yield replace(_kernel_log(plan, record), evidence=EVENTS)
-    yield from xids.findings(record.events, outcomes, plan.profiles, EVENTS)
+    outcomes = list(outcomes)
+    where, told = Attribution(plan, outcomes), events.distinct(record.events)
+    yield from xids.findings(told, where, outcomes, plan.profiles, EVENTS)
+    yield from events.findings(told, where, plan.profiles, EVENTS)
 
 
 def _boots(plan: Plan, record: HostRecord) -> Finding:

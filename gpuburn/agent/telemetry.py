@@ -17,6 +17,7 @@ from types import FrameType
 from gpuburn import evidence, plan, strict
 from gpuburn.agent import nvml, sensors
 from gpuburn.agent.lifeline import die_with_parent
+from gpuburn.agent.nvml_events import NvmlEvents
 from gpuburn.agent.worker import Assignment
 from gpuburn.measurement import Reading
 
@@ -44,16 +45,21 @@ def passes(devices: list[plan.Device], since: float, library: nvml.Nvml) -> Iter
 
 
 def main() -> None:
-    """telemetry FOLDER: FOLDER holds assignment.json; appends to telemetry.jsonl until SIGTERM."""
+    """telemetry FOLDER: FOLDER holds assignment.json; appends telemetry.jsonl, nvml_events.jsonl until SIGTERM."""
     folder = Path(sys.argv[1])
     die_with_parent()
     signal.signal(signal.SIGTERM, _stop)
     assignment = strict.build(Assignment, json.loads((folder / "assignment.json").read_bytes()), "assignment.json")
-    with (folder / "telemetry.jsonl").open("ab") as out, nvml.Nvml() as library:
+    with (
+        (folder / "telemetry.jsonl").open("ab") as out,
+        nvml.Nvml() as library,
+        NvmlEvents(folder, assignment.devices, library) as events,
+    ):
         try:
             for seen in passes(assignment.devices, time.time(), library):
                 out.write(b"".join(evidence.dump(reading) for reading in seen))
                 out.flush()
+                events.look()
                 time.sleep(max(0.0, PERIOD - (time.time() - seen[0].at)))
         except Stop:
             out.flush()
