@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from gpuburn.evidence import NVML_EVENTS
 from gpuburn.identity import Event
 from gpuburn.outcome import Outcome
 from gpuburn.plan import HOST, Plan
@@ -39,6 +40,11 @@ class Attribution:
         """The planned device at that address, else the host: a bridge or a network card is no device of the plan."""
         at = address(event.about)
         return self._devices.get(at, HOST) if at else HOST
+
+    def evidence(self, event: Event, events: str) -> str:
+        """The file that shows it: what NVML told stands with its step, all else among the run's events."""
+        step = self.step(event)
+        return f"steps/{step}/{NVML_EVENTS}" if step and event.code.startswith("nvml.") else events
 
     def words(self, event: Event) -> str:
         """Where and when, for a message."""

@@ -100,7 +100,8 @@ def _finding(code: str, step: str, many: _Many, where: Attribution, profiles: tu
     bound = f" (up to {above} of one part in one step are corrected and no warning)" if above else ""
     doc = f"{kind.doc}: " if kind else ""
     why = f"{where.words(event)}: {doc}{often}{event.text}{bound}"
-    return finding(ending, code, verdict, why, "event", profiles, marginal=marginal, evidence=evidence, step=step,
+    return finding(ending, code, verdict, why, "event", profiles, marginal=marginal,
+                   evidence=where.evidence(event, evidence), step=step,
                    subject=where.subject(event))  # fmt: skip
 
 

@@ -45,8 +45,8 @@ def findings(events: Sequence[Event], where: Attribution, outcomes: Iterable[Out
             kind, why = "reject", f"{why}; {by_device[_part(event)]} times, on this device alone"
         code, verdict, marginal = VERDICTS[kind]
         text = f"{where.words(event)}: {event.text}: {why}"
-        yield finding(code, "host", verdict, text, "event", profiles, marginal=marginal, evidence=evidence,
-                      step=where.step(event), subject=where.subject(event))  # fmt: skip
+        yield finding(code, "host", verdict, text, "event", profiles, marginal=marginal, step=where.step(event),
+                      subject=where.subject(event), evidence=where.evidence(event, evidence))  # fmt: skip
 
 
 def _part(event: Event) -> str:

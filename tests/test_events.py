@@ -146,7 +146,9 @@ def test_two_xids_of_the_kernel_and_two_of_nvml_are_two(plan: Plan) -> None:
 
 
 def test_an_xid_that_only_nvml_told_is_judged_by_its_number(plan: Plan) -> None:
-    assert [(one.code, one.subject) for one in told(plan, nvml(79))] == [("xid.reject", "gpu0")]
+    [one] = told(plan, nvml(79))
+    assert (one.code, one.subject, one.evidence) == ("xid.reject", "gpu0", "steps/gemm/nvml_events.jsonl")
+    assert [one.evidence for one in told(plan, nvml(79, at=GEMM - 1))] == ["events.jsonl"]
     assert [one.code for one in told(plan, nvml(63))] == ["xid.warn"]
     assert [one.code for one in told(plan, nvml(31), xid("Xid 31, MMU Fault", at=GEMM + 8))] == ["xid.reject"] * 2
 

@@ -7,6 +7,7 @@ processes of their own, ended at their deadline, and one that cannot be ended is
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import shutil
@@ -119,6 +120,8 @@ class BugReport:
 
     def _killed(self, process: subprocess.Popen[bytes]) -> str:
         tree: list[Process] = processes.tree([process.pid])
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # its group, for what it started since that look; not yet reaped
         processes.send(tree, signal.SIGKILL)
         left = processes.wait_gone(tree, GONE, process.poll)
         return f"ended at its deadline{'; a part of it cannot be killed' if left else ''}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import time
@@ -9,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from gpuburn import result as results
-from gpuburn.agent import bug_report, kernel_log, launch, processes
+from gpuburn import evidence, result as results, strict
+from gpuburn.agent import bug_report, kernel_log, launch, processes, run as runs
 from gpuburn.agent.bug_report import ABSENT, KEPT, STARTED, BugReport
 from gpuburn.agent.run import Run
+from gpuburn.events import NVML_XID
 from gpuburn.identity import Event
+from gpuburn.outcome import GuardTrip
 from tests.agent.test_kernel_log import FELL, Kernel, kernel  # noqa: F401  (a fixture)
 from tests.agent.test_run import make, prepare, step
 
@@ -125,7 +128,7 @@ def test_a_run_that_is_stopped_asks_for_no_more(run):
 
 def test_an_output_without_end_is_cut(tmp_path, run, monkeypatch):
     monkeypatch.setattr(bug_report, "FILE", 4096)
-    said = whole(BugReport(run, script(tmp_path, "exec cat /dev/zero"), root=True))
+    said = whole(BugReport(run, script(tmp_path, "exec head -c 100000 /dev/zero"), root=True))
     assert (run / "bug_report" / "script.txt").stat().st_size <= 4096
     assert f"script.txt: ended with status -{int(signal.SIGXFSZ)}" in text(said, ABSENT)
 
@@ -190,6 +193,35 @@ def test_the_first_failure_that_the_kernel_tells_starts_it_and_the_run_ends_with
     assert codes == ["kernel.xid", STARTED, KEPT] and "Xid 79" in result.record.events[1].text
     assert "bug_report/nvidia-bug-report.log.gz" in result.evidence
     assert [(one.step, one.code) for one in result.findings if one.code == "xid.reject"] == [("idle", "xid.reject")]
+
+
+@pytest.mark.usefixtures("kernel")
+@pytest.mark.parametrize(("number", "begun"), [(79, True), (31, False)])
+def test_what_only_nvml_told_during_a_step_starts_it_at_its_end(supervised, run, monkeypatch, number, begun):
+    carry_out = runs.carry_out
+
+    def told(plan, one, folder, *more):
+        outcome = carry_out(plan, one, folder, *more)
+        event = Event(NVML_XID, time.time(), "0000:18:00.0", f"Xid {number}, told by NVML")
+        (folder / evidence.NVML_EVENTS).write_bytes(strict.line(event))
+        return outcome
+
+    monkeypatch.setattr(runs, "carry_out", told)
+    supervised.go()
+    assert ("bug_report/kernel.log" in results.decode((run / "result.json").read_bytes()).evidence) == begun
+
+
+@pytest.mark.usefixtures("kernel")
+@pytest.mark.parametrize(("guard", "begun"), [("temperature", True), ("disk_free", False)])
+def test_a_gpu_too_hot_starts_it_and_a_full_disk_does_not(supervised, run, monkeypatch, guard, begun):
+    carry_out = runs.carry_out
+
+    def hot(*given):
+        return dataclasses.replace(carry_out(*given), trips=[GuardTrip(guard, "gpu0", 99.0, "99 C is above 98 C")])
+
+    monkeypatch.setattr(runs, "carry_out", hot)
+    supervised.go()
+    assert (run / "bug_report").exists() == begun
 
 
 def test_the_end_of_a_step_ends_its_strays_and_not_the_report(tmp_path, run, monkeypatch):
