@@ -14,7 +14,7 @@ from gpuburn.probe import Probe, Taken
 from gpuburn.strict import MEBIBYTE, Refused
 
 LINES = 64 * MEBIBYTE  # bytes per file: an hour of eight devices at one line a second and metric is below 10 MiB
-WORKERS, SAMPLER = "readings.*.jsonl", "telemetry.jsonl"
+WORKERS, SAMPLER, NVML_EVENTS = "readings.*.jsonl", "telemetry.jsonl", "nvml_events.jsonl"
 MINUTES = "telemetry.minutes.jsonl"  # what the sampler's passes of a long step became; SAMPLER holds the last ones
 WORKER_UUID = "worker.uuid"  # a fact that every worker on a GPU may yield; no promise has a dot in its name
 KINDS: dict[str, type] = {"reading": Reading, "fact": Fact, "work": Work}

@@ -5,16 +5,20 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from gpuburn import evidence, strict
+from gpuburn import events as told, evidence, strict
+from gpuburn.attribution import address
+from gpuburn.evidence import NVML_EVENTS
 from gpuburn.identity import Boot, Event, HostRecord, Identity
 from gpuburn.measurement import Work
 from gpuburn.outcome import Outcome
-from gpuburn.plan import Plan, Step
+from gpuburn.plan import HOST, Plan, Step
 from gpuburn.probe import Probe, discover
 from gpuburn.strict import MEBIBYTE, Refused
 from gpuburn.telemetry import TELEMETRY
 
 EVENTS = 16 * MEBIBYTE
+NVML_LISTED, NVML_ALL, NVML_TEXT = 1000, 4000, 300  # events of one step and of a run; characters of one
+NVML_CODES = (told.NVML_XID, told.NVML_DBE, told.NVML_ABSENT, told.NVML_LOST)
 BOOT, KERNEL_LOG_READ, KERNEL_LOG_LOST = "host.boot", "kernel_log.read", "kernel_log.unreadable"
 
 
@@ -64,15 +68,45 @@ def record(folder: Path) -> HostRecord:
     read = any(event.code == KERNEL_LOG_READ for event in events)
     kernel_log = lost[0] if lost else "read" if read else "not read"
     other = [event for event in events if event.code not in (BOOT, KERNEL_LOG_READ, KERNEL_LOG_LOST)]
-    return HostRecord(boots, identities, other, kernel_log)
+    return HostRecord(boots, identities, [*other, *nvml_events(folder)], kernel_log)
 
 
-def read_events(path: Path) -> list[Event]:
+def nvml_events(folder: Path) -> list[Event]:
+    """What NVML told during the steps, also those cut short. Files that are not usable are an event that says so."""
+    found: list[Event] = []
+    for path in sorted(path for place in ("steps", "interrupted") for path in folder.glob(f"{place}/*/{NVML_EVENTS}")):
+        where = path.relative_to(folder).as_posix()
+        try:
+            found += _nvml_events(path, where)
+        except Refused as error:
+            found.append(Event(told.NVML_UNREADABLE, 0.0, "host", str(error)[:NVML_TEXT]))
+    if len(found) > NVML_ALL:
+        more = Event(told.NVML_UNREADABLE, 0.0, "host", f"{len(found)} events, at most {NVML_ALL} are taken")
+        return [*found[:NVML_ALL], more]
+    return found
+
+
+def _nvml_events(path: Path, where: str) -> list[Event]:
+    try:
+        events = read_events(path, where)
+    except Refused as error:
+        # The message of a file that is no file names where it lies, which host and controller say differently.
+        raise Refused(str(error).replace(str(path), where)) from None
+    for one in events:
+        strict.known(one.code, NVML_CODES, where)
+        if (one.about != HOST and address(one.about) is None) or len(one.text) > NVML_TEXT:
+            raise Refused(f"{where}: an event about {strict.short(one.about)}, or with too long a text")
+    if len(events) > NVML_LISTED:
+        raise Refused(f"{where}: {len(events)} events, at most {NVML_LISTED} are read")
+    return events
+
+
+def read_events(path: Path, where: str = "events.jsonl") -> list[Event]:
     """The events of a run; a last line that a crash cut short is left out."""
     if not path.exists():
         return []
     whole, _, _ = strict.load_file(path, EVENTS).rpartition(b"\n")
     return [
-        strict.build(Event, strict.loads(text, f"events.jsonl:{number}"), f"events.jsonl:{number}")
+        strict.build(Event, strict.loads(text, f"{where}:{number}"), f"{where}:{number}")
         for number, text in enumerate(whole.splitlines(), 1)
     ]

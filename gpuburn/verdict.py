@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from gpuburn import health, identity, parts, plan as plans, workers, xids
+from gpuburn import events, health, identity, parts, plan as plans, workers, xids
+from gpuburn.attribution import Attribution
 from gpuburn.comparison import Asked, compare
 from gpuburn.finding import Finding, Verdict, finding
 from gpuburn.identity import HostRecord
@@ -76,7 +77,10 @@ def _host(plan: Plan, outcomes: Iterable[Outcome], record: HostRecord) -> Iterab
     yield from (replace(one, evidence="identity.json") for one in _identity(plan, record))
     yield from (replace(one, evidence="identity.json") for one in _parts(plan, record))
     yield replace(_kernel_log(plan, record), evidence=EVENTS)
-    yield from xids.findings(record.events, outcomes, plan.profiles, EVENTS)
+    outcomes = list(outcomes)
+    where, told = Attribution(plan, outcomes), events.distinct(record.events)
+    yield from xids.findings(told, where, outcomes, plan.profiles, EVENTS)
+    yield from events.findings(told, where, plan.profiles, EVENTS)
 
 
 def _boots(plan: Plan, record: HostRecord) -> Finding:

@@ -1,4 +1,4 @@
-"""Xids that the kernel told during a run, as findings: by the class that xid.yml gives them for a new machine. Pure."""
+"""Xids that were told during a run, as findings: by the class that xid.yml gives them for a new machine. Pure."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterable, Sequence
 
 from gpuburn import xid
+from gpuburn.attribution import Attribution, address
+from gpuburn.events import NVML_XID, XID
 from gpuburn.finding import Finding, Verdict, finding
 from gpuburn.identity import Event
 from gpuburn.outcome import Outcome
 
-CODE = "kernel.xid"
+TOLD_BY = (XID, NVML_XID)
 NUMBER = re.compile(r"Xid (\d{1,6})")
 KILLS = "resume"  # the probe that ends its own ranks with SIGKILL
 AFTER_A_KILL = (43, 45)  # the channel of a killed process is reset and removed (NVIDIA, Xid errors, 43 and 45)
@@ -24,26 +26,31 @@ VERDICTS = {
 }
 
 
-def findings(events: Sequence[Event], outcomes: Iterable[Outcome], profiles: tuple[str, ...], evidence: str
-             ) -> Iterable[Finding]:  # fmt: skip
-    """One finding per Xid that the kernel told.
+def findings(events: Sequence[Event], where: Attribution, outcomes: Iterable[Outcome], profiles: tuple[str, ...],
+             evidence: str) -> Iterable[Finding]:  # fmt: skip
+    """One finding per Xid.
 
     The program is ours and the same on every device: an Xid that suspects the program and repeats on one device alone
     is that device's.
     """
-    told = [event for event in events if event.code == CODE]
+    told = [event for event in events if event.code in TOLD_BY]
     kills = [(one.started, one.started + one.seconds) for one in outcomes if one.probe == KILLS]
     by_device: dict[str, int] = {}
     for event in told:
         if _classed(event, kills)[0] == "app":
-            by_device[event.about] = by_device.get(event.about, 0) + 1
+            by_device[_part(event)] = by_device.get(_part(event), 0) + 1
     for event in told:
         kind, why = _classed(event, kills)
-        if kind == "app" and set(by_device) == {event.about} and by_device[event.about] > 1:
-            kind, why = "reject", f"{why}; {by_device[event.about]} times, on this device alone"
+        if kind == "app" and set(by_device) == {_part(event)} and by_device[_part(event)] > 1:
+            kind, why = "reject", f"{why}; {by_device[_part(event)]} times, on this device alone"
         code, verdict, marginal = VERDICTS[kind]
-        text = f"PCI {event.about}: {event.text}: {why}"
-        yield finding(code, "host", verdict, text, "event", profiles, marginal=marginal, evidence=evidence)
+        text = f"{where.words(event)}: {event.text}: {why}"
+        yield finding(code, "host", verdict, text, "event", profiles, marginal=marginal, step=where.step(event),
+                      subject=where.subject(event), evidence=where.evidence(event, evidence))  # fmt: skip
+
+
+def _part(event: Event) -> str:
+    return str(address(event.about) or event.about)
 
 
 def _classed(event: Event, kills: list[tuple[float, float]]) -> tuple[str, str]:

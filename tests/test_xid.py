@@ -8,8 +8,7 @@ from typing import get_args
 import pytest
 from hypothesis import given, strategies as st
 
-from gpuburn import xid
-from gpuburn.agent import kernel_log
+from gpuburn import kernel, xid
 from gpuburn.strict import Refused
 
 NVLINK5 = range(144, 151)
@@ -116,7 +115,7 @@ def test_a_line_tells_number_and_address(line: str, wanted: tuple[int, str] | No
 
 
 def test_what_the_agent_records_is_read_again() -> None:
-    event = kernel_log.xid("4,2,3,-;NVRM: Xid (PCI:0000:3b:00): 149, NETIR_LINK_EVT Fatal XC0 i0 Link 08", 0.0)
+    event = kernel.told("NVRM: Xid (PCI:0000:3b:00): 149, NETIR_LINK_EVT Fatal XC0 i0 Link 08", 4)
     assert event is not None
     read = xid.number(event.text)
     assert read == (149, "")

@@ -1,35 +1,55 @@
-"""The kernel's log, followed record by record; what cannot be read is said, never taken for silence."""
+"""The kernel's log, followed record by record; what cannot be read is said, never taken for silence.
+
+Stops at the record: what it means stands in gpuburn/kernel.py, what it leads to is judged elsewhere.
+"""
 
 from __future__ import annotations
 
 import os
-import re
 import stat
 import time
+from collections import Counter, deque
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
+from gpuburn import kernel
+from gpuburn.events import MORE
 from gpuburn.identity import Event
 
-XID = re.compile(r"NVRM: Xid \(PCI:([0-9A-Fa-f:.]+)\): (\d+)(.*)")
+PATH = Path("/dev/kmsg")
 RECORD = 8192  # bytes: the kernel's own bound on one record of /dev/kmsg
 RECORDS = 100_000  # read in one go at most: more than the kernel keeps, so that a flood cannot hold the supervisor
-LISTED = 1000  # events: a GPU in trouble repeats itself, and a thousand are as telling as a million
+LISTED = 1000  # events of one code: a part in trouble repeats itself, and a thousand are as telling as a million
+ALL = 8000  # events of all codes
 KMSG = os.makedev(1, 11)
 NOW, FIRST = -2, -1
 OVERRUN = "kernel_log.overrun"
+KERNEL = 0  # facility of what the kernel itself says; a process that writes to /dev/kmsg is given another
 
 
-def xid(line: str, at: float) -> Event | None:
-    """The Xid that a line of the kernel log reports, if it does."""
-    match = XID.search(line)
-    return Event("kernel.xid", at, match[1], f"Xid {match[2]}{match[3][:200]}") if match else None
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record of /dev/kmsg: "priority,sequence,microseconds,flags;text" (Documentation/ABI/testing/dev-kmsg).
 
+    priority: 0 (emergency) to 7 (debug). facility: KERNEL, or who else wrote. uptime: seconds of the boot.
+    """
 
-def sequence(record: str) -> int | None:
-    """The running number of a record "priority,sequence,microseconds,flags;text"; None where it has none."""
-    fields = record.partition(";")[0].split(",")
-    return int(fields[1]) if len(fields) > 2 and fields[1].isdecimal() else None
+    facility: int
+    priority: int
+    number: int
+    uptime: float
+    text: str
+
+    @classmethod
+    def read(cls, data: str) -> Record | None:
+        """The record; None for what is none. Lines after the first name the device; the text names it as well."""
+        head, _, rest = data.partition(";")
+        fields = head.split(",")
+        if len(fields) < 3 or not all(one.isascii() and one.isdecimal() and len(one) < 20 for one in fields[:3]):
+            return None
+        level, number, stamp = (int(one) for one in fields[:3])
+        return cls(level >> 3, level & 7, number, stamp / 1e6, rest.partition("\n")[0])
 
 
 class KernelLog:
@@ -38,9 +58,11 @@ class KernelLog:
     why is "" while the log can be read, else the reason that it cannot. last: the number of the last record read.
     """
 
-    def __init__(self, path: Path = Path("/dev/kmsg"), after: int = NOW) -> None:
-        self.last, self._told, self._overrun = after, 0, False
+    def __init__(self, path: Path = PATH, after: int = NOW) -> None:
+        self.last, self._overrun = after, False
+        self._told: Counter[str] = Counter()
         self._descriptor, self.why = opened(path)
+        self._seen = 0.0  # unix time of the last look that read to the end: a newer record was not there then
         if self._descriptor >= 0 and after == NOW:
             for _ in self._records():  # to know the number of the last one before the run
                 pass
@@ -53,18 +75,35 @@ class KernelLog:
                     yield record
                 self._overrun = True
                 continue
-            found = xid(record, time.time())
-            if found and self._told <= LISTED:
-                self._told += 1
-                more = Event(found.code, found.at, "host", f"more than {LISTED}; the others are not listed")
-                yield found if self._told <= LISTED else more
+            told = kernel.told(record.text, record.priority) if record.facility == KERNEL else None
+            if told is None:
+                continue
+            self._told[told.code] += 1
+            if self._told[told.code] <= LISTED and self._told.total() <= ALL:
+                yield Event(told.code, self._moment(record.uptime), told.about, told.text)
+            elif self._told[told.code] == LISTED + 1:
+                yield Event(MORE, time.time(), told.code, f"more than {LISTED}; the others are not listed")
 
-    def _records(self) -> Iterator[str | Event]:
+    def totals(self) -> Iterator[Event]:
+        """How many there were of each code of which not all are listed."""
+        for code, count in sorted(self._told.items()):
+            if count > LISTED or self._told.total() > ALL:
+                yield Event(MORE, time.time(), code, f"{count} in all")
+
+    def _moment(self, uptime: float) -> float:
+        """Unix time of a record. The kernel's clock drifts, but none is older than the last look that met the end."""
+        now = time.time()
+        stamped = now - time.clock_gettime(time.CLOCK_MONOTONIC) + uptime
+        return min(max(stamped, self._seen), now)
+
+    def _records(self) -> Iterator[Record | Event]:
         """New records in their order, and an event for those that were lost before they were read."""
         for _ in range(RECORDS if self._descriptor >= 0 else 0):
+            looked = time.time()
             try:
                 text = os.read(self._descriptor, RECORD).decode("utf-8", "replace")
             except BlockingIOError:
+                self._seen = looked
                 return
             except BrokenPipeError:
                 continue  # the kernel overwrote records: the gap shows in the next one's number
@@ -72,17 +111,17 @@ class KernelLog:
                 self.close()
                 yield _lost(f"cannot be read any more: {error.strerror}")
                 return
-            number = sequence(text)
-            if number is None:
+            record = Record.read(text)
+            if record is None:
                 self.close()
                 yield _lost(f"holds {text[:40]!r}, which is no record")
                 return
-            if number <= self.last:
+            if record.number <= self.last:
                 continue
-            if self.last != NOW and number > self.last + 1:
-                yield _lost(f"{number - self.last - 1} records were overwritten before they were read")
-            self.last = number
-            yield text
+            if self.last != NOW and record.number > self.last + 1:
+                yield _lost(f"{record.number - self.last - 1} records were overwritten before they were read")
+            self.last = record.number
+            yield record
 
     def close(self) -> None:
         if self._descriptor >= 0:
@@ -101,6 +140,28 @@ def opened(path: Path) -> tuple[int, str]:
         return descriptor, ""
     except OSError as error:
         return -1, f"{path}: {error.strerror}"
+
+
+def tail(size: int, path: Path = PATH) -> tuple[bytes, str]:
+    """The last bytes of what the kernel still has of this boot, in whole records; or none, and why."""
+    descriptor, why = opened(path)
+    kept: deque[bytes] = deque()
+    length = 0
+    try:
+        for _ in range(RECORDS if descriptor >= 0 else 0):
+            try:
+                kept.append(os.read(descriptor, RECORD))
+            except BrokenPipeError:
+                continue
+            length += len(kept[-1])
+            while length > size:
+                length -= len(kept.popleft())
+    except OSError as error:
+        why = "" if isinstance(error, BlockingIOError) else f"{path}: {error.strerror}"
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+    return b"".join(kept), why
 
 
 def _lost(why: str) -> Event:

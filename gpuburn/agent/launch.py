@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,7 @@ BLIND = 15.0  # seconds without a line of the sampler, which writes one a second
 WHY = 1000  # characters
 WORKER = "gpuburn.agent.worker"
 # Variables that change speed or bits. Others are left out of the outcome, for some hold secrets.
+Pids = Callable[[], list[int]]
 SHAPING = ("CUBLAS_", "CUDA_", "GLOO_", "MKL_", "NCCL_", "NVIDIA_", "OMP_", "PYTORCH_", "TORCH_", "UCX_")
 
 
@@ -66,9 +68,10 @@ class Account:
 
 
 class Processes:
-    """One step's workers and its sampler."""
+    """One step's workers and its sampler. beside: children of the supervisor that belong to no step."""
 
-    def __init__(self, plan: Plan, step: Step, folder: Path, account: Account) -> None:
+    def __init__(self, plan: Plan, step: Step, folder: Path, account: Account, beside: Pids = list) -> None:
+        self._beside = beside
         self.plan, self.step, self.folder, self.account = plan, step, folder, account
         # With the pid: two supervisors of one run on one machine must not end each other's workers.
         self.group = Group(f"{plan.run}-{step.name}-{os.getpid()}")
@@ -189,8 +192,9 @@ class Processes:
         self.group.remove()
 
     def _end_strays(self) -> None:
-        """End what still descends from us, which starts nothing else: also those that slipped away (lifeline.adopt)."""
-        strays = [one for one in processes.tree([os.getpid()]) if one not in self._before]
+        """End what still descends from us and is not beside: also those that slipped away (lifeline.adopt)."""
+        spared = [*self._before, *processes.tree(self._beside())]
+        strays = [one for one in processes.tree([os.getpid()]) if one not in spared]
         processes.send(strays, signal.SIGKILL)
         processes.wait_gone(strays, PATIENCE, self._reap)
         for pid, _ in strays:

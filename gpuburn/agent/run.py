@@ -21,18 +21,20 @@ from types import FrameType
 from typing import Literal
 
 from gpuburn import __version__, plan as plans, result as results, run_folder, strict
-from gpuburn.agent import hardware, kernel_log, state
+from gpuburn.agent import bug_report, hardware, kernel_log, state
+from gpuburn.agent.bug_report import BugReport
 from gpuburn.agent.kernel_log import KernelLog
 from gpuburn.agent.launch import Account
 from gpuburn.agent.lifeline import adopt
 from gpuburn.agent.seal import seal
 from gpuburn.agent.state import State
-from gpuburn.agent.step import carry_out, measured, save, tidy
+from gpuburn.agent.step import TICK, carry_out, measured, save, tidy
+from gpuburn.events import failing
 from gpuburn.identity import Event
 from gpuburn.outcome import Outcome, Status, SubjectOutcome
 from gpuburn.plan import Plan, Step, subjects
 from gpuburn.strict import Refused
-from gpuburn.verdict import judge, verdicts
+from gpuburn.verdict import HARDWARE_GUARDS, judge, verdicts
 
 ATTEMPTS = 2  # a step that was interrupted runs once more; interrupted again it is errored
 HEARTBEAT = 5.0
@@ -41,8 +43,9 @@ HEARTBEAT = 5.0
 class Run:
     """One run on this host, in its folder. May be started again after a crash or a reboot: finished steps are kept."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, script: Path = bug_report.SCRIPT) -> None:
         self.folder = folder
+        self.report = BugReport(folder, script)
         self.plan = plans.decode((folder / "plan.json").read_bytes())
         self.account = Account.named(self.plan.worker)
         earlier = state.load(folder)
@@ -106,22 +109,38 @@ class Run:
         if attempt > ATTEMPTS:
             save(folder, _interrupted(self.plan, step, attempt))
             return
+        self._tick()  # what was said until now is not this step's
         try:
-            outcome = carry_out(self.plan, step, folder, self.account, attempt, self.stopped, self._tick)
+            outcome = carry_out(self.plan, step, folder, self.account, attempt, self.stopped, self._tick,
+                                self.report.pids)  # fmt: skip
         except (OSError, subprocess.SubprocessError) as error:
             # A full disk or a missing account ends this step, not the run.
             outcome = _errored(self.plan, step, attempt, f"could not be carried out: {error}")
             outcome = measured(self.plan, step, folder, outcome)
+        self._tick()
         save(folder, outcome)
+        trips = [trip.why for trip in outcome.trips if trip.guard in HARDWARE_GUARDS]
+        told = [one for one in run_folder.nvml_events(self.folder) if failing(one)]
+        for why in [*trips, *(f"{one.code} of {one.about}: {one.text}" for one in told)][:1]:
+            self._append(list(self.report.begin(why)))
 
     def _tick(self) -> None:
+        failed = [one for one in self._hear() if failing(one)]
+        if failed:
+            why = f"{failed[0].code} of {failed[0].about}: {failed[0].text}"
+            self._append(list(self.report.begin(why)))
+        self._append(list(self.report.advance()))
+        if time.monotonic() - self._beat > HEARTBEAT:
+            self._beat = time.monotonic()
+            self._note()
+
+    def _hear(self) -> list[Event]:
+        """What the kernel said since the last time, kept at once."""
         events = list(self.kernel_log.events())
         if events:
             self._append(events)
             self._note()
-        if time.monotonic() - self._beat > HEARTBEAT:
-            self._beat = time.monotonic()
-            self._note()
+        return events
 
     def _look(self) -> None:
         """One look at the host's identity, added to identity.json."""
@@ -130,8 +149,15 @@ class Run:
         state.write(path, strict.encode([*looks, strict.plain(hardware.look(data=str(self.folder)))]))
 
     def _finish(self) -> None:
-        if not self.kernel_log.why:
+        self._tick()
+        while self.report.busy():  # bounded by its deadlines
+            if self.stopped():
+                self.report.cut_short(self.stopped())
             self._tick()
+            time.sleep(TICK)
+        if not self.kernel_log.why:
+            self._hear()
+            self._append(list(self.kernel_log.totals()))
             self._log(run_folder.KERNEL_LOG_READ, "followed to the end")
         self.kernel_log.close()
         plan, outcomes, record = self.plan, run_folder.outcomes(self.folder, self.plan), run_folder.record(self.folder)
@@ -153,6 +179,8 @@ class Run:
         self._append([Event(code, time.time(), about, text)])
 
     def _append(self, events: list[Event]) -> None:
+        if not events:
+            return
         with (self.folder / "events.jsonl").open("ab") as file:
             file.write(b"".join(strict.line(event) for event in events))
             file.flush()

@@ -12,7 +12,7 @@ from pathlib import Path
 from gpuburn import evidence, result as results, run_folder, strict
 from gpuburn.agent import state
 from gpuburn.agent.guard import Watch
-from gpuburn.agent.launch import Account, Processes, overall
+from gpuburn.agent.launch import Account, Pids, Processes, overall
 from gpuburn.agent.room import Room, tail
 from gpuburn.measurement import Work
 from gpuburn.outcome import GuardTrip, Outcome, Status, SubjectOutcome
@@ -31,11 +31,15 @@ Tick = Callable[[], None]
 
 
 def carry_out(
-    plan: Plan, step: Step, folder: Path, account: Account, attempt: int, stopped: Stopped, tick: Tick
-) -> Outcome:
-    """Run a step in its (new, empty) folder. stopped: why the run is to end now, or "". tick: called at every look."""
+    plan: Plan, step: Step, folder: Path, account: Account, attempt: int, stopped: Stopped, tick: Tick,
+    beside: Pids = list,
+) -> Outcome:  # fmt: skip
+    """Run a step in its (new, empty) folder. stopped: why the run is to end now, or "". tick: called at every look.
+
+    beside: processes that are none of the step's.
+    """
     started, begun = time.time(), time.monotonic()
-    processes = Processes(plan, step, folder, account)
+    processes = Processes(plan, step, folder, account, beside)
     trips: list[GuardTrip] = []
     try:
         processes.start()

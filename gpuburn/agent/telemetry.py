@@ -19,6 +19,7 @@ from gpuburn import plan, strict
 from gpuburn.agent import nvml, sensors
 from gpuburn.agent.keeping import Keeper
 from gpuburn.agent.lifeline import die_with_parent
+from gpuburn.agent.nvml_events import NvmlEvents
 from gpuburn.agent.worker import Assignment
 from gpuburn.measurement import Reading
 from gpuburn.telemetry import TELEMETRY
@@ -57,17 +58,19 @@ def passes(devices: list[plan.Device], since: float, library: nvml.Nvml) -> Iter
 
 
 def main() -> None:
-    """telemetry FOLDER: FOLDER holds assignment.json; what is seen until SIGTERM is kept there (keeping.py)."""
+    """telemetry FOLDER: FOLDER holds assignment.json; what is seen until SIGTERM is kept there (keeping.py), and NVML's
+    events in nvml_events.jsonl."""
     folder = Path(sys.argv[1])
     die_with_parent()
     signal.signal(signal.SIGTERM, _stop)
     assignment = strict.build(Assignment, json.loads((folder / "assignment.json").read_bytes()), "assignment.json")
     keeper = Keeper(folder, TELEMETRY.metrics)
-    with nvml.Nvml() as library:
+    with nvml.Nvml() as library, NvmlEvents(folder, assignment.devices, library) as events:
         try:
             for seen in passes(assignment.devices, time.time(), library):
                 with _undisturbed():
                     keeper.add(list(seen), seen[0].at)
+                events.look()
                 time.sleep(max(0.0, PERIOD - (time.time() - seen[0].at)))
         except Stop:
             with _undisturbed():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from gpuburn import limit as limits, sku, xid
+from gpuburn import events, kernel, limit as limits, sku, xid
 from gpuburn.controller import documents_judgement as judgement, site
 from gpuburn.limit import When
 from gpuburn.measurement import Metric, Observed
@@ -102,6 +102,16 @@ def xids() -> str:
     return table(("Xid", "meaning", "NVIDIA's action", "class", "note"), rows)
 
 
+def kinds() -> str:
+    """Every kind of event, and what it does to an acceptance."""
+    rows = []
+    for one in kernel.load().values():
+        code = events.VERDICTS[one.rule][0] if one.rule in events.VERDICTS else ""
+        rule = f"{one.rule}: above {one.above} a warning" if one.above else one.rule
+        rows.append((f"`kernel.{one.id}`", one.group, rule, f"`{code}`" if code else "", one.doc, one.source))
+    return table(("event", "part", "class", "check result", "what it is", "source"), rows)
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "variables": variables,
     "promises": promises,
@@ -109,6 +119,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "recorded": recorded,
     "skus": skus,
     "xids": xids,
+    "kinds": kinds,
     "attempts": lambda: table(("about", "rule"), RULES.items()),
     "codes": lambda: table(("code", "severity", "what it means", "what to do"), judgement.codes()),
     "policy": lambda: table(("row", "when", "decision", "because", "condition"), judgement.policy()),

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from gpuburn.agent import kernel_log
-from gpuburn.agent.kernel_log import FIRST, LISTED, NOW, OVERRUN, KernelLog, xid
+from gpuburn.agent.kernel_log import FIRST, LISTED, NOW, OVERRUN, KernelLog, Record
+from gpuburn.events import MORE
 
 FELL = "NVRM: Xid (PCI:0000:18:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 # As recorded in the field; research, Xid table.
@@ -32,8 +33,9 @@ class Kernel:
         near.setblocking(False)
         self.descriptor = near.detach()
 
-    def say(self, number: int, text: str = "calm") -> None:
-        self._far.send(f"4,{number},{number * 1000},-;{text}\n".encode())
+    def say(self, number: int, text: str = "calm", level: int = 4, at: float = 0.0) -> None:
+        stamp = int(at * 1e6) or number * 1000
+        self._far.send(f"{level},{number},{stamp},-,caller=T7;{text}\n DEVICE=+pci:0000:18:00.0\n".encode())
 
     def raw(self, data: bytes) -> None:
         self._far.send(data)
@@ -52,14 +54,112 @@ def codes(log: KernelLog) -> list[str]:
 
 
 @pytest.mark.parametrize("line", RECORDED)
-def test_recorded_xids_are_read(line):
-    event = xid(line, 5.0)
-    assert event and (event.code, event.at, event.about, event.text) == ("kernel.xid", 5.0, *RECORDED[line])
+def test_recorded_xids_are_read(kernel, line):
+    log = KernelLog()
+    kernel.say(1, line)
+    [event] = log.events()
+    assert (event.code, event.about, event.text) == ("kernel.xid", *RECORDED[line])
+    log.close()
 
 
-@pytest.mark.parametrize("line", ["NVRM: loading NVIDIA UNIX", "usb 1-1: new device", "Xid 79", ""])
-def test_other_lines_are_no_xid(line):
-    assert xid(line, 5.0) is None
+@pytest.mark.parametrize(("level", "found"), [
+    (3, ["kernel.error"]), (2, ["kernel.critical"]), (0, ["kernel.critical"]), (4, []), (6, []),
+    (8 + 3, []), (24 + 2, []),
+])  # fmt: skip
+def test_an_unknown_record_is_shown_by_the_kernels_own_priority_and_only_its_own(kernel, level, found):
+    log = KernelLog()
+    kernel.say(1, "frobnicator 7: the frob is lost", level)
+    assert codes(log) == found
+    log.close()
+
+
+def test_a_process_that_writes_to_the_log_is_not_the_kernel(kernel):
+    """Whoever writes to /dev/kmsg is given a facility of its own (devkmsg_write): its Xid is none."""
+    log = KernelLog()
+    kernel.say(1, FELL, level=8 + 3)
+    assert codes(log) == []
+    kernel.say(2, FELL, level=3)
+    assert codes(log) == ["kernel.xid"]
+    log.close()
+
+
+@pytest.mark.parametrize(("data", "read"), [
+    ("6,339,5140900,-,caller=T1;NET: one\n SUBSYSTEM=net\n", Record(0, 6, 339, 5.1409, "NET: one")),
+    ("30,1,0,-;systemd[1]: a;b", Record(3, 6, 1, 0.0, "systemd[1]: a;b")),
+    ("6,339;x", None), ("6,x,1,-;x", None), ("6,1,-1,-;x", None), ("", None), ("\u0663,1,1,-;x", None),
+    ("6," + "9" * 4000 + ",1,-;x", None),
+])  # fmt: skip
+def test_a_record_is_read_strictly(data, read):
+    assert Record.read(data) == read
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Unix time, and the seconds that the host has been up."""
+    now = {"unix": 1000.0, "up": 100.0}
+    monkeypatch.setattr("time.time", lambda: now["unix"])
+    monkeypatch.setattr("time.clock_gettime", lambda which: now["up"])
+    return now
+
+
+def moments(log: KernelLog) -> list[float]:
+    return [event.at for event in log.events()]
+
+
+def test_an_event_has_the_moment_of_its_record_and_not_of_its_reading(kernel, clock):
+    kernel.say(1)
+    log = KernelLog(after=0)
+    kernel.say(2, FELL, at=40.0)
+    assert moments(log) == [940.0], "said while no supervisor listened: 60 s before the look"
+    log.close()
+
+
+def test_a_clock_of_the_kernel_that_drifts_does_not_move_an_event_before_the_look_that_did_not_see_it(kernel, clock):
+    log = KernelLog()
+    clock.update(unix=1010.0, up=110.0)
+    kernel.say(1, FELL, at=20.0)
+    assert moments(log) == [1000.0]
+    kernel.say(2, FELL, at=999.0)
+    assert moments(log) == [1010.0], "nor after the look that did"
+    log.close()
+
+
+def test_kinds_are_bounded_each_for_itself_and_counted_to_the_end(kernel, monkeypatch):
+    monkeypatch.setattr(kernel_log, "LISTED", 2)
+    log = KernelLog()
+    for number in range(10):
+        kernel.say(number, FELL)
+    kernel.say(10, "watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [python3:4711]")
+    assert codes(log) == ["kernel.xid", "kernel.xid", MORE, "kernel.lockup"]
+    assert [(one.code, one.about, one.text) for one in log.totals()] == [(MORE, "kernel.xid", "10 in all")]
+    log.close()
+
+
+def test_all_events_together_are_bounded(kernel, monkeypatch):
+    monkeypatch.setattr(kernel_log, "ALL", 3)
+    log = KernelLog()
+    for number in range(3):
+        kernel.say(number, FELL)
+    kernel.say(3, "watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [python3:4711]")
+    assert codes(log) == ["kernel.xid"] * 3
+    assert [(one.about, one.text) for one in log.totals()] == [
+        ("kernel.lockup", "1 in all"),
+        ("kernel.xid", "3 in all"),
+    ]
+    log.close()
+
+
+def test_the_tail_of_the_log_is_whole_records_and_bounded(kernel):
+    for number in range(50):
+        kernel.say(number, f"line {number}")
+    data, why = kernel_log.tail(500)
+    assert why == "" and len(data) <= 500
+    assert Record.read(data.decode()) is not None and b"line 49\n" in data and b"line 1\n" not in data
+
+
+def test_a_tail_that_cannot_be_had_says_why(tmp_path):
+    data, why = kernel_log.tail(500, tmp_path / "kmsg")
+    assert data == b"" and "No such file" in why
 
 
 def test_what_was_said_before_the_run_is_not_its_own(kernel):

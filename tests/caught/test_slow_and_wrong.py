@@ -153,6 +153,35 @@ def test_an_xid_that_nobody_knows(tmp_path: Path) -> Account:
     return hosts.host(tmp_path, hosts.plan(), events=events("Xid 9999, something new"))
 
 
+def beside(code: str, about: str, text: str, times: int = 1) -> list[Event]:
+    """A kernel log that was followed, with this beside it."""
+    return [*events(), *(Event(code, runs.ISSUED + 9 + n / 100, about, text) for n in range(times))]
+
+
+@caught("Azure NHC", "Azure/azurehpc-health-checks:customTests/azure_gpu_xid.nhc",
+        "only lines with an Xid are looked for: a GPU that fell off the bus without one is nothing",
+        "event.reject", "rejected")  # fmt: skip
+def test_a_gpu_fell_off_the_bus_and_no_xid_says_so(tmp_path: Path) -> Account:
+    text = "NVRM: GPU 0000:18:00.0: GPU has fallen off the bus."
+    return hosts.host(tmp_path, hosts.plan(), events=beside("kernel.off_bus", "0000:18:00.0", text))
+
+
+@caught("Azure NHC", "Azure/azurehpc-health-checks:customTests/azure_gpu_xid.nhc",
+        "only lines with an Xid are looked for: a fatal PCIe error of a port or a network card is nothing",
+        "event.reject", "rejected")  # fmt: skip
+def test_a_pcie_error_that_was_not_corrected(tmp_path: Path) -> Account:
+    text = "pcieport 0000:00:1b.2: AER: Uncorrectable (Fatal) error message received from 0000:03:04.0"
+    return hosts.host(tmp_path, hosts.plan(), events=beside("kernel.pcie_fatal", "0000:03:04.0", text))
+
+
+@caught("Azure NHC", "Azure/azurehpc-health-checks:customTests/azure_gpu_xid.nhc",
+        "only lines with an Xid are looked for: a fatal SXid of an NVSwitch is nothing",
+        "event.reject", "rejected")  # fmt: skip
+def test_an_nvswitch_told_a_fatal_error(tmp_path: Path) -> Account:
+    text = "nvidia-nvswitch0: SXid (PCI:0000:59:00.0): 23001, Fatal, Link 12 Always Fatal"
+    return hosts.host(tmp_path, hosts.plan(), events=beside("kernel.sxid_fatal", "0000:59:00.0", text))
+
+
 @pytest.mark.parametrize("texts", [("Xid 13, Graphics Exception",), ("Xid 13, a", "Xid 13, b")])
 def test_an_xid_that_suspects_the_program_is_the_devices_when_it_repeats(
     tmp_path: Path, texts: tuple[str, ...]
