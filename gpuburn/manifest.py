@@ -172,13 +172,21 @@ class Manifest:
         """SHA-256 of what it says, however the file is laid out."""
         return strict.digest(strict.encode(self))
 
+
+class Lookup:
+    """The hosts of a manifest by name and by place: ten thousand are asked for one by one."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self._named = {one.host: one for one in manifest.hosts}
+        self._placed: dict[tuple[str, str], list[Ordered]] = {}
+        for one in manifest.hosts:
+            place = one.values.get("rack", ""), one.values.get("unit", "")
+            self._placed.setdefault(place, []).append(one)
+
     def host(self, name: str, rack: str = "", unit: str = "") -> Ordered | None:
         """What was ordered of a host: by its name, else by its place, if that is one host's alone."""
-        named = next((one for one in self.hosts if one.host == name), None)
-        if named or not (rack and unit):
-            return named
-        there = [one for one in self.hosts if (one.values.get("rack"), one.values.get("unit")) == (rack, unit)]
-        return there[0] if len(there) == 1 else None
+        there = self._placed.get((rack, unit), []) if rack and unit else []
+        return self._named.get(name) or (there[0] if len(there) == 1 else None)
 
 
 @dataclass(frozen=True, slots=True)

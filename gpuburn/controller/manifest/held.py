@@ -13,7 +13,7 @@ from gpuburn.controller.manifest.shown import Shown
 from gpuburn.controller.reach import Way
 from gpuburn.controller.run import MANIFEST, Expected, Run
 from gpuburn.finding import Finding
-from gpuburn.manifest import Item, Manifest
+from gpuburn.manifest import Item, Lookup, Manifest
 from gpuburn.strict import Refused, known
 
 NAMED = 8  # hosts that a sentence lists
@@ -21,10 +21,11 @@ NAMED = 8  # hosts that a sentence lists
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """manifest: None where the run began with none. trouble: why it does not count, "" where it does."""
+    """manifest: None where the run began with none; lookup: its hosts. trouble: why it does not count, "" else."""
 
     manifest: Manifest | None = None
     trouble: str = ""
+    lookup: Lookup | None = None
 
 
 def book(run: Run) -> Book:
@@ -41,7 +42,7 @@ def book(run: Run) -> Book:
     if began != found.digest:
         why = "is not the one that the run began with" if began else "came later, the run began with none"
         return Book(trouble=f"{MANIFEST} {why}")
-    return Book(found)
+    return Book(found, lookup=Lookup(found))
 
 
 def findings(held: Book, went: Iterable[Way]) -> Iterator[tuple[str, Finding]]:
@@ -61,17 +62,17 @@ def findings(held: Book, went: Iterable[Way]) -> Iterator[tuple[str, Finding]]:
 
 def items(held: Book, one: Way) -> list[Item] | None:
     """Every item of a host; None where the manifest does not list it, or there is nothing to compare."""
-    if held.manifest is None or one.judged is None:
+    if held.lookup is None or one.judged is None:
         return None
     e = one.expected
-    return judging.items(held.manifest, e.host, e.rack, e.unit, Shown.read(one.judged.shown))
+    return judging.items(held.lookup, e.host, e.rack, e.unit, Shown.read(one.judged.shown))
 
 
 def absent(held: Book, run: Run) -> Iterator[Statement]:
     """The hosts of the manifest that this run has not: they may come in another."""
-    if held.manifest is None:
+    if held.manifest is None or held.lookup is None:
         return
-    found = (held.manifest.host(e.host, e.rack, e.unit) for e in run.expected())
+    found = (held.lookup.host(e.host, e.rack, e.unit) for e in run.expected())
     here = {one.host for one in found if one}
     others = [one.host for one in held.manifest.hosts if one.host not in here]
     if others:
@@ -83,8 +84,9 @@ def absent(held: Book, run: Run) -> Iterator[Statement]:
 def listed(manifest: Manifest | None, hosts: Iterable[Expected], source: str) -> None:
     """Refuse before anything runs a host that the manifest does not list, with all such hosts in one message."""
     wrong = []
-    for one in hosts if manifest else []:
-        if manifest and manifest.host(one.host, one.rack, one.unit) is None:
+    lookup = Lookup(manifest) if manifest else None
+    for one in hosts:
+        if manifest and lookup and lookup.host(one.host, one.rack, one.unit) is None:
             try:
                 known(one.host, [ordered.host for ordered in manifest.hosts], f"{source}: gpuburn_manifest: host")
             except Refused as error:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from gpuburn.controller.manifest.compare import compare
 from gpuburn.controller.manifest.shown import Shown
 from gpuburn.finding import Finding, Verdict, finding
-from gpuburn.manifest import Item, Manifest, Outcome, about
+from gpuburn.manifest import Item, Lookup, Outcome, about
 from gpuburn.plan import HOST
 
 SOURCE = "manifest"
@@ -21,9 +21,9 @@ VERDICTS: dict[Outcome, Verdict] = {
 UNLISTED = "the manifest names no such host: nothing tells what was ordered of it"
 
 
-def items(manifest: Manifest, host: str, rack: str, unit: str, shown: Shown) -> list[Item] | None:
+def items(listed: Lookup, host: str, rack: str, unit: str, shown: Shown) -> list[Item] | None:
     """Every item of a host; None where the manifest does not list the host."""
-    ordered = manifest.host(host, rack, unit)
+    ordered = listed.host(host, rack, unit)
     return None if ordered is None else compare(ordered, shown)
 
 

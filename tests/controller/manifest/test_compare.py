@@ -10,7 +10,7 @@ from gpuburn.controller.manifest import judging
 from gpuburn.controller.manifest.compare import compare
 from gpuburn.controller.manifest.shown import Shown
 from gpuburn.finding import Verdict
-from gpuburn.manifest import COLUMNS, Ordered, about
+from gpuburn.manifest import COLUMNS, Lookup, Ordered, about
 from tests.controller.manifest.lists import gpu, items, matched, one, read, seen, told, without
 
 SERIALS = one("host,gpu_serial", "node1,G0", "node1,G1")
@@ -206,12 +206,13 @@ def test_zeros_that_a_spreadsheet_dropped_are_a_mismatch_that_says_so() -> None:
 
 
 def test_a_host_that_is_not_in_the_list_is_incomplete() -> None:
-    found = judging.items(read("host,gpu_serial", "other,G0"), "node1", "", "", seen())
+    found = judging.items(Lookup(read("host,gpu_serial", "other,G0")), "node1", "", "", seen())
     [finding] = judging.findings(found, ("training",))
     assert (finding.code, finding.verdict) == ("manifest.not_comparable", Verdict.INCOMPLETE)
 
 
 def test_a_host_is_found_by_its_place_too() -> None:
     listed = read("rack,unit,gpu_serial", "A01,10,G0", "A01,10,G1")
-    found = judging.items(listed, "node1", "A01", "10", seen())
+    found = judging.items(Lookup(listed), "node1", "A01", "10", seen())
+    assert Lookup(listed).host("node1", "A01", "11") is None and Lookup(listed).host("node1") is None
     assert found and {i.outcome for i in found} == {"match", "not_in_manifest"}
