@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 import yaml
 
-from gpuburn import identity, profile, strict
+from gpuburn import identity, manifest, profile, strict
 from gpuburn.finding import Finding, Verdict, codes
 from gpuburn.plan import HOST, Guard
 from gpuburn.probe import discover
@@ -93,7 +93,7 @@ def abouts() -> set[str]:
     promised = {f"{probe.name}.{name}" for probe in [*discover().values(), TELEMETRY] for name in probe.promises}
     steps = {step.name for name in profile.names() for step in profile.load(name).steps}
     own = {f"identity.{name}" for name in (*identity.REQUIRED, *identity.NEEDS_ROOT)}
-    return promised | steps | own | {HOST, "kernel_log", *get_args(strict.hints(Guard)["name"])}
+    return promised | steps | own | manifest.ABOUTS | {HOST, "kernel_log", *get_args(strict.hints(Guard)["name"])}
 
 
 def digest(waivers: Iterable[Waiver]) -> str:

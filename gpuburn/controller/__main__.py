@@ -34,12 +34,14 @@ def expect(
 ) -> None:  # fmt: skip
     """Check every host's variables (standard input) and write down who is expected. --check writes nothing."""
     from gpuburn.controller import again, baselines, preflight, standard_input, whole_run
+    from gpuburn.controller.manifest import held
     from gpuburn.controller.run import BEGAN, Run
 
     said = standard_input.said()
     hosts = preflight.expect(said.variables, source, said.wrong)
     preflight.from_command_line(hosts, run, str(reports.resolve()), wait, source)
     given = whole_run.given([(host.name, host.site) for host in hosts], source)
+    held.listed(given.manifest, [host.expected() for host in hosts], source)
     where = Run.of(reports, run)
     if back and not (where.folder / "expected.json").exists():
         raise Refused(f"run {run} is not in {reports}; to come back, give its id and its -e gpuburn_reports_dir=")

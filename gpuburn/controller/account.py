@@ -13,6 +13,7 @@ from gpuburn.controller.analysis import Analysis, analyse, proofs
 from gpuburn.controller.collect import Collected, take_in
 from gpuburn.controller.deliveries import history
 from gpuburn.controller.judged import Judged
+from gpuburn.controller.manifest import held as manifests
 from gpuburn.controller.reach import Read, Way, way
 from gpuburn.controller.run import Expected, Run
 from gpuburn.controller.waived import Waived
@@ -117,6 +118,9 @@ def settle(
     analysis = analyse(went, policy)
     for host, itself in baselines.circular(run, went, baseline):
         analysis.findings.setdefault(host, []).append(itself)
+    ordered = manifests.book(run)
+    for host, item in manifests.findings(ordered, went):
+        analysis.findings.setdefault(host, []).append(item)
     checks = breaking.held(run.told(), analysis.tripped) if analysis.tripped else set()
     held = waivings.book(run)
     accounts = []
@@ -130,7 +134,7 @@ def settle(
             _decide(account, policy, frozenset({"unexplained"}))
             account.reason += f"; {why}" if why else ""
     order, decided = list(Decision), [(p, one.decision) for a in accounts for p, one in a.by_profile.items()]
-    analysis = replace(analysis, statements=[*analysis.statements, *proofs(decided)])
+    analysis = replace(analysis, statements=[*analysis.statements, *manifests.absent(ordered, run), *proofs(decided)])
     return sorted(accounts, key=lambda a: (-order.index(a.decision), a.expected.rack, a.expected.host)), analysis
 
 

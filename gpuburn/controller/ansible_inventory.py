@@ -20,7 +20,7 @@ ELSEWHERE = {
     f"{PREFIX}{name}"
     for name in (
         "user", "home", "state_dir", "python", "torch_version", "torch_index", "wheelhouse", "cache_dir", "reports_dir",
-        "wait", "run", "bmc_address", "waivers",
+        "wait", "run", "bmc_address", "waivers", "manifest",
     )
 }  # fmt: skip
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from gpuburn import events, kernel, limit as limits, sku, xid
 from gpuburn.controller import documents_judgement as judgement, site
 from gpuburn.limit import When
+from gpuburn.manifest import COLUMNS
 from gpuburn.measurement import Metric, Observed
 from gpuburn.probe import Probe, discover
 from gpuburn.standing import RULES
@@ -112,6 +113,12 @@ def kinds() -> str:
     return table(("event", "part", "class", "check result", "what it is", "source"), rows)
 
 
+def columns() -> str:
+    """Every column of a manifest."""
+    rows = [(f"`{name}`", one.of, one.doc, ", ".join(one.aliases)) for name, one in COLUMNS.items()]
+    return table(("column", "of", "what it is", "headings that are taken for it, too"), rows)
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "variables": variables,
     "promises": promises,
@@ -120,6 +127,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "skus": skus,
     "xids": xids,
     "kinds": kinds,
+    "columns": columns,
     "attempts": lambda: table(("about", "rule"), RULES.items()),
     "codes": lambda: table(("code", "severity", "what it means", "what to do"), judgement.codes()),
     "policy": lambda: table(("row", "when", "decision", "because", "condition"), judgement.policy()),

@@ -19,6 +19,7 @@ from typing import Any, Literal
 from gpuburn import __version__, judgement, resolve, strict
 from gpuburn.controller import inventory
 from gpuburn.controller.collect import Collected
+from gpuburn.controller.manifest.shown import shown
 from gpuburn.decision import marks
 from gpuburn.finding import Finding, Verdict
 from gpuburn.identity import Identity
@@ -28,6 +29,7 @@ from gpuburn.probe import discover
 from gpuburn.verdict import proves
 
 SCHEMA: Literal["gpuburn/judged/1"] = "gpuburn/judged/1"
+KEPT = 2  # raised when more is kept of the same evidence
 LIMIT = 16 * strict.MEBIBYTE
 PARTS = {"identity.gpu_uuid": "uuid", "identity.gpu_serial": "serial"}
 SERIALS = {"dmi.product_serial": "serial", "dmi.board_serial": "board", "dmi.chassis_serial": "chassis"}
@@ -109,6 +111,7 @@ class Judged:
 
     met: the profiles for which some demand was met: without one, nothing passes. checks: findings per verdict.
     inputs: SHA-256 of the plan and the sealed file that it was made from; with others it says nothing.
+    shown: what the host tells of the things that a manifest lists (manifest/shown.py).
     """
 
     schema: Literal["gpuburn/judged/1"]
@@ -132,11 +135,12 @@ class Judged:
     demanded: dict[str, Any] = field(default_factory=dict)
     checks: dict[str, int] = field(default_factory=dict)
     inputs: dict[str, str] = field(default_factory=dict)
+    shown: str = ""
 
 
 def version() -> str:
     """Of this program and its way of judging: what another version kept is verified anew."""
-    return f"{__version__}/{judgement.digest()[:16]}"
+    return f"{__version__}/{judgement.digest()[:16]}/{KEPT}"
 
 
 def judged(collected: Collected, trends: Iterable[Trend] = ()) -> Judged:
@@ -153,7 +157,7 @@ def judged(collected: Collected, trends: Iterable[Trend] = ()) -> Judged:
         [*_shared(collected)],
         _cohort(plan, versions, collected), [*series(collected)], [*_references(plan)], [*trends], sorted(met),
         plan.deadline, demanded(plan),
-        {str(v): sum(one.verdict is v for one in findings) for v in Verdict},
+        {str(v): sum(one.verdict is v for one in findings) for v in Verdict}, shown=shown(collected).kept(),
     )  # fmt: skip
 
 

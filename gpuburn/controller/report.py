@@ -18,6 +18,7 @@ from gpuburn.controller.account import Account, alone, settle, summary, verdict,
 from gpuburn.controller.analysis import Statement
 from gpuburn.controller.deliveries import history
 from gpuburn.controller.explain_text import RULES
+from gpuburn.controller.manifest import held
 from gpuburn.controller.run import Run
 from gpuburn.finding import Verdict
 from gpuburn.strict import Refused
@@ -47,6 +48,7 @@ def write(run: Run, accounts: list[Account], now: float, said: Sequence[Statemen
     said: what the comparison of the hosts tells of the fleet.
     """
     environment = pages()
+    ordered = held.book(run)
     shared = {"run": run.id, "version": __version__, "issued": now, "verdicts": Verdict}
     for account in accounts:
         folder = run.host(account.expected.host)
@@ -58,6 +60,8 @@ def write(run: Run, accounts: list[Account], now: float, said: Sequence[Statemen
             people=lineage.said(account),
             waived=dict(account.waived),
             short=lineage.short,
+            items=held.items(ordered, account.way),
+            unlisted=ordered.trouble,
             **shared,
         )
         (folder / "index.html").write_text(page, encoding="utf-8")

@@ -20,7 +20,8 @@ from gpuburn.waiver import Waiver
 
 POLICY = "policy.yml"
 WAIVERS = "waivers.yml"
-BEGAN = "expected"  # the journal's line that a run begins with: digests of its policy and waivers
+MANIFEST = "manifest.csv"
+BEGAN = "expected"  # the journal's line that a run begins with: digests of its policy, waivers and manifest
 RUN = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{4}")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")  # of a host or a delivery: it becomes a folder's
 PLAIN = "wanted are letters, digits, dots, hyphens and underscores, at most 100"

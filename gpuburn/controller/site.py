@@ -68,6 +68,9 @@ class Site:
     run: str = variable("run id to come back to; with -e only", "")
     policy: str = variable("file on the controller that says what verdicts lead to, for the whole run", "")
     waivers: str = variable("file of waivers on the controller, for the whole run (gpuburn waiver check)", "")
+    manifest: str = variable(
+        "the vendor's list (CSV) of what was ordered, for the whole run (gpuburn manifest check)", ""
+    )
     allow_reboot: bool = variable("whether a role may reboot the host", False)
     bmc_address: str = variable("address of the host's BMC; empty where there is none", "")
     placeholder: bool = variable("marks the host that the shipped inventory asks to be replaced", False)

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from gpuburn import waiver as waivers
+from gpuburn.controller.manifest.shown import Shown
 from gpuburn.controller.reach import Way
 from gpuburn.controller.run import WAIVERS, Run
 from gpuburn.finding import Finding, Verdict
+from gpuburn.manifest import COLUMNS
 from gpuburn.strict import Refused
 from gpuburn.waiver import Waiver
 
@@ -92,8 +94,12 @@ def waived(held: Book, one: Way, fleet: Iterable[Finding]) -> list[Waived]:
 
 def serials(one: Way, subject: str) -> set[str]:
     """Every serial and UUID that the subject says of itself."""
-    parts = one.judged.parts if one.judged else []
-    return {part.value for part in parts if part.subject == subject and part.kind in SERIALS}
+    if one.judged is None:
+        return set()
+    if "." in subject:  # a part beside the GPUs: a disk, an interface, a module
+        mine = Shown.read(one.judged.shown).parts.get(subject, {})
+        return {value for column, value in mine.items() if COLUMNS[column].form in ("serial", "mac")}
+    return {part.value for part in one.judged.parts if part.subject == subject and part.kind in SERIALS}
 
 
 def told(held: Book, accounts: list[Account]) -> list[Told]:

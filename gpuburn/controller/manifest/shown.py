@@ -1,0 +1,233 @@
+"""What a host tells of the things that a manifest can list: by part, in the manifest's columns. Compares nothing.
+
+Which source and key of the host's identity, which fact or measurement tells a column, stands here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+
+from gpuburn.controller.collect import Collected
+from gpuburn.controller.manifest import cells
+from gpuburn.identity import Identity, is_junk
+from gpuburn.manifest import COUNTED, Kind
+from gpuburn.measurement import UNTOLD
+from gpuburn.plan import HOST, Plan
+from gpuburn.strict import Refused
+
+Reading = Callable[[str], str]
+Table = dict[str, tuple[tuple[str, ...], Reading]]
+# Reading: the host's text to the column's value; "" where it says nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """parts: {part: {column: value}}, of the host as a whole under "host". missing: {"part.column": why}.
+
+    whole: kinds of which every part that is there has shown itself. blind: why DMI tables and the like cannot be seen
+    (environment, privileges), "" if they can; virtual: parts beside the GPUs may be a hypervisor's.
+    """
+
+    parts: dict[str, dict[str, str]] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+    whole: list[str] = field(default_factory=list)
+    blind: str = ""
+    virtual: bool = False
+    gpus: bool = True
+
+    def of(self, kind: Kind) -> dict[str, dict[str, str]]:
+        """The parts of one kind, by name."""
+        return {name: values for name, values in self.parts.items() if name.startswith(PREFIX[kind])}
+
+    def kept(self) -> str:
+        """As one line of JSON: ten thousand hosts are held at once, and few are looked into."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def read(cls, kept: str) -> Shown:
+        return cls(**json.loads(kept)) if kept else cls()
+
+
+def _as_is(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _mac(text: str) -> str:
+    try:
+        return cells.mac(text)
+    except Refused:
+        return ""
+
+
+def _share(of: float) -> Reading:
+    """A whole number of the host's units as the column's."""
+
+    def read(text: str) -> str:
+        digits = text.split()[0] if text.split() else ""
+        return cells.amount(round(int(digits) / of, 3)) if digits.isdigit() else ""
+
+    return read
+
+
+def _gen(text: str) -> str:
+    """PCI Express generations by their GT/s (PCI-SIG), as the kernel writes them: "32.0 GT/s PCIe"."""
+    rate = re.match(r"[\d.]+", text)
+    return {"2.5": "1", "5.0": "2", "8.0": "3", "16.0": "4", "32.0": "5", "64.0": "6"}.get(rate[0] if rate else "", "")
+
+
+PREFIX: dict[Kind, str] = {"gpu": "gpu", "nic": "nic.", "nvme": "disk.nvme", "dimm": "dimm.", "host": HOST}
+# {column: keys of the part's source, the first that is there counts, and how it is read}
+SOURCES: dict[Kind, Table] = {
+    "nic": {
+        "nic_mac": (("permanent", "mac"), _mac),
+        "nic_model": (("model",), _as_is), "nic_firmware": (("firmware",), _as_is),
+    },
+    "nvme": {
+        "nvme_serial": (("serial",), _as_is),
+        "nvme_model": (("model",), _as_is), "nvme_firmware": (("firmware",), _as_is),
+        "nvme_size_gb": (("size", "sectors"), _as_is),  # in bytes; below
+    },
+    "dimm": {
+        "dimm_serial": (("serial",), _as_is),
+        "dimm_part": (("part",), _as_is), "dimm_size_gib": (("size",), _share(1024)),
+    },
+}  # fmt: skip
+GPU: Table = {"gpu_part": (("board_part",), _as_is)}  # of nvml.gpu<N>
+GPU_PCI: Table = {
+    "pcie_gen": (("max_link_speed",), _gen), "pcie_width": (("max_link_width",), _share(1)),
+}  # of pci.<address>  # fmt: skip
+FACTS = {
+    "identity.gpu_serial": "gpu_serial", "identity.gpu_uuid": "gpu_uuid", "identity.gpu_name": "gpu_model",
+    "identity.gpu_vbios": "gpu_vbios", "identity.gpu_sku": "sku",
+}  # fmt: skip
+MEASURED = {"telemetry.power_limit": "power_limit_w"}  # of a GPU, in W
+DMI = {
+    "product_serial": "dmi.product_serial", "board_serial": "dmi.board_serial", "chassis_serial": "dmi.chassis_serial",
+    "cpu_model": "cpu.model",
+}  # fmt: skip
+LISTED: dict[Kind, str] = {
+    "nic": "sys.class.net",
+    "nvme": "sys.block",
+}  # what the source names where it cannot be listed
+
+
+def shown(collected: Collected) -> Shown:
+    """What the host's evidence tells; of its looks at itself the last one."""
+    plan, looks = collected.plan, collected.record.identities
+    found = Shown(blind=_blind(plan), virtual=plan.environment != "bare_metal", gpus=plan.kind != "rehearsal")
+    look = looks[-1] if looks else Identity(0.0, "", {}, {})
+    for column, name in DMI.items():
+        _put(found, look, HOST, column, (name,), _as_is, "")
+    for kind in ("nic", "nvme", "dimm"):
+        _sources(found, look, kind)
+    _memory(found, look)
+    _gpus(found, look, collected)
+    _counts(found, look, collected)
+    return found
+
+
+def _blind(plan: Plan) -> str:
+    """Why DMI tables cannot be seen, by the same rule as the judge of the host's identity; "" if they can."""
+    if plan.privileges == "user" or plan.environment != "bare_metal":
+        return f"not to be seen with {plan.privileges} privileges in environment {plan.environment}"
+    return ""
+
+
+def _put(
+    found: Shown, look: Identity, part: str, column: str, keys: tuple[str, ...], read: Reading, source: str
+) -> None:
+    """One column of one part, from the first key that the host has; why it has none is kept."""
+    names = [f"{source}.{key}" if source else key for key in keys]
+    value = next((read(text) for name in names if (text := look.value(name))), "")
+    if value:
+        found.parts.setdefault(part, {})[column] = value
+    elif why := next((look.missing[name] for name in names if name in look.missing), ""):
+        found.missing[f"{part}.{column}"] = why
+
+
+def _sources(found: Shown, look: Identity, kind: Kind) -> None:
+    serials: set[str] = set()
+    for source in sorted(name for name in look.sources if name.startswith(PREFIX[kind])):
+        serial = look.value(f"{source}.serial")
+        if kind == "nvme" and serial in serials:
+            continue  # another namespace of the same disk
+        serials |= {serial} - {""}
+        found.parts[source] = {}
+        for column, (keys, read) in SOURCES[kind].items():
+            if column == "nvme_size_gb":
+                _size(found, look, source)
+            else:
+                _put(found, look, source, column, keys, read, source)
+    if kind == "dimm":
+        for source, values in found.of("dimm").items():
+            values["dimm_slot"] = source.removeprefix("dimm.")
+        if found.of("dimm"):
+            found.whole.append(kind)
+    elif look.sources and LISTED[kind] not in look.missing:
+        found.whole.append(kind)
+
+
+def _size(found: Shown, look: Identity, source: str) -> None:
+    """A disk's size in GB of 1e9 bytes: the kernel tells sectors of 512 bytes, whatever the disk's own are."""
+    for key, unit in (("size", 1), ("sectors", 512)):
+        if (text := look.value(f"{source}.{key}")).isdigit():
+            found.parts[source]["nvme_size_gb"] = cells.amount(round(int(text) * unit / 1e9, 3))
+            return
+
+
+def _memory(found: Shown, look: Identity) -> None:
+    """The modules' sum where every module tells its size, else what the kernel manages (kB of 1024 bytes)."""
+    modules = [values.get("dimm_size_gib", "") for values in found.of("dimm").values()]
+    if modules and all(modules):
+        found.parts.setdefault(HOST, {})["memory_gib"] = cells.amount(sum(map(float, modules)))
+    else:
+        _put(found, look, HOST, "memory_gib", ("memory.total",), _share(2**20), "")
+
+
+def _gpus(found: Shown, look: Identity, collected: Collected) -> None:
+    devices = {one.name: one for one in collected.plan.devices if one.kind == "cuda"}
+    for outcome in collected.outcomes:
+        for fact in outcome.facts:
+            if fact.name in FACTS and fact.subject in devices:
+                _fact(found, fact.subject, FACTS[fact.name], fact.value)
+    for m in (m for outcome in collected.outcomes for m in outcome.measurements):
+        if m.name in MEASURED and m.subject in found.of("gpu"):  # one that says nothing of itself is not there
+            mine, column = found.parts[m.subject], MEASURED[m.name]
+            mine[column] = cells.amount(round(min(m.value, float(mine.get(column, m.value))), 1))
+    for name, device in devices.items():
+        if name in found.parts:
+            if device.pci:
+                found.parts[name]["gpu_slot"] = device.pci
+            _put_all(found, look, name, f"pci.{device.pci}", GPU_PCI)
+            _put_all(found, look, name, f"nvml.{name}", GPU)
+
+
+def _fact(found: Shown, part: str, column: str, value: str) -> None:
+    """What a GPU says of itself; a serial of filler is none."""
+    mine = found.parts.setdefault(part, {})
+    if value.startswith(UNTOLD) or is_junk(value):
+        found.missing[f"{part}.{column}"] = value
+    else:
+        mine[column] = _as_is(value)
+
+
+def _put_all(found: Shown, look: Identity, part: str, source: str, table: Table) -> None:
+    for column, (keys, read) in table.items():
+        _put(found, look, part, column, keys, read, source)
+
+
+def _counts(found: Shown, look: Identity, collected: Collected) -> None:
+    """How many there are of each kind; of GPUs as many as NVML sees."""
+    host = found.parts.setdefault(HOST, {})
+    measured = [m for outcome in collected.outcomes for m in outcome.measurements]
+    count = next((m.value for m in measured if m.name == "identity.gpus"), None)
+    if count is not None and found.gpus:
+        host["gpu_count"] = cells.amount(count)
+        if count == len(found.of("gpu")):
+            found.whole.append("gpu")
+    for column, kind in COUNTED.items():
+        if kind != "gpu" and kind in found.whole:
+            host[column] = str(len(found.of(kind)))
