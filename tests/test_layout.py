@@ -109,6 +109,7 @@ SUPERVISOR = [
     "step",
     "launch",
     "guard",
+    "foreign",
     "kernel_log",
     "processes",
     "cgroup",

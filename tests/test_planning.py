@@ -50,6 +50,20 @@ def test_as_many_devices_are_planned_as_were_ordered_and_not_as_were_found() -> 
     assert [one.pci for one in more.devices] == ["a", "b"]
 
 
+@pytest.mark.parametrize(
+    ("changed", "most"),
+    [
+        ({}, 0.1),
+        ({"environment": "vm", "foreign_load": 0.3}, 0.3),
+        ({"environment": "container"}, None),
+        ({"kind": "simulated"}, None),
+    ],
+)
+def test_foreign_load_is_guarded_where_the_host_is_ours_alone(changed: dict[str, Any], most: float | None) -> None:
+    guards = {guard.name: guard for guard in make(runs.hardware(count=8, **changed)).guards}
+    assert (guards["foreign_load"].max if "foreign_load" in guards else None) == most
+
+
 def test_the_heat_of_gpus_is_guarded() -> None:
     assert "temperature" in [guard.name for guard in make(runs.hardware(count=8)).guards]
 

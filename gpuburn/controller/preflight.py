@@ -142,7 +142,7 @@ def request(host: Host, run: str, look: Look | None, policy: Policy | None = Non
         s.user if s.become else "", s.sku, host.count, tuple(look.gpus) if look else (),
         Place(s.rack, str(s.unit), s.power_domain), tuple(host.limits), tuple(s.steps),
         s.grace, policy or whole_run.policy(s.policy),
-        baseline=host.baseline,
+        baseline=host.baseline, foreign_load=s.foreign_load,
     )  # fmt: skip
 
 

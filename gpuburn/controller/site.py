@@ -67,6 +67,9 @@ class Site:
     run: str = variable("run id to come back to; with -e only", "")
     policy: str = variable("file on the controller that says what verdicts lead to, for the whole run", "")
     waivers: str = variable("file of waivers on the controller, for the whole run (gpuburn waiver check)", "")
+    foreign_load: float = variable(
+        "share of all CPUs that others may use; more, for 30 s on end, ends the step", planning.FOREIGN
+    )
     allow_reboot: bool = variable("whether a role may reboot the host", False)
     bmc_address: str = variable("address of the host's BMC; empty where there is none", "")
     bmc_user: str = variable("account of the BMC (Redfish, read only is enough); or GPUBURN_BMC_USER", "")
@@ -117,7 +120,12 @@ def _typed(name: str, value: Any) -> Any:
 
 def check(site: Site, where: str) -> None:
     """What a host must have before anything runs on it."""
-    for name, (least, most) in {**COUNTS, "grace": GRACE, "power_budget_kw": (0.0, 10_000.0)}.items():
+    for name, (least, most) in {
+        **COUNTS,
+        "grace": GRACE,
+        "power_budget_kw": (0.0, 10_000.0),
+        "foreign_load": (0.01, 1.0),
+    }.items():
         if not least <= getattr(site, name) <= most:
             raise Refused(f"{where}: gpuburn_{name} is {getattr(site, name)}; wanted is {least:g} to {most:g}")
     twice = next((one for one in site.profiles if site.profiles.count(one) > 1), "")
