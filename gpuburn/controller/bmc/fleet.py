@@ -41,7 +41,7 @@ def ask(run: Run, moment: Moment, variables: Mapping[str, Mapping[str, Any]], no
     for host, seen in every(wanted, look.LOOK + PATIENCE):
         if seen is None:
             verified = access.verified(sites.read(dict(variables[host]), host)[0]) or "unverified"
-            seen = Look(moment, now, verified, silent="no answer in time: the look was given up")
+            seen = Look(moment, now, verified, silent="the look was given up: no end in its time, or an error of ours")
         kept.keep(run, host, before[host], seen)
         told[host] = seen.silent
     return told
@@ -73,7 +73,7 @@ def every(wanted: Mapping[str, Take], seconds: float, at_once: int = AT_ONCE) ->
     A thread cannot be ended from outside (a name that does not resolve, a header byte by byte), so it is left behind:
     it is a daemon, and its answer is not waited for.
     """
-    waiting, done = deque(wanted.items()), queue.Queue[tuple[str, Look]]()
+    waiting, done = deque(wanted.items()), queue.Queue[tuple[str, Look | None]]()
     ends: dict[str, float] = {}
     while waiting or ends:
         while waiting and len(ends) < at_once:
@@ -91,5 +91,10 @@ def every(wanted: Mapping[str, Take], seconds: float, at_once: int = AT_ONCE) ->
             yield host, seen
 
 
-def _one(host: str, take: Take, done: queue.Queue[tuple[str, Look]]) -> None:
-    done.put((host, take()))
+def _one(host: str, take: Take, done: queue.Queue[tuple[str, Look | None]]) -> None:
+    """An error of ours is printed by the thread, and leaves its host without a look: nobody waits for it."""
+    seen = None
+    try:
+        seen = take()
+    finally:
+        done.put((host, seen))

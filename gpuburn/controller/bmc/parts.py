@@ -41,7 +41,7 @@ def systems(walk: Walk, root: Resource, parts: Parts) -> None:
     for where, one in walk.members(linked(root.get("Systems")), "bmc.systems"):
         if not there(one):
             continue
-        source = f"bmc.system.{last(where)}"
+        source = walk.name("bmc.system", where)
         walk.keep(source, one, SYSTEM)
         memory = one.get("MemorySummary")
         total = number(memory.get("TotalSystemMemoryGiB")) if isinstance(memory, dict) else None
@@ -52,7 +52,7 @@ def systems(walk: Walk, root: Resource, parts: Parts) -> None:
             for place, processor in walk.members(linked(one.get("Processors")), f"{source}.processors"):
                 if there(processor) and processor.get("ProcessorType") == "GPU":
                     parts.processors.append(place)
-                    walk.keep(f"bmc.gpu.{last(place)}", processor, GPU)
+                    walk.keep(walk.name("bmc.gpu", place), processor, GPU)
 
 
 def chassis(walk: Walk, root: Resource, parts: Parts) -> None:
@@ -62,14 +62,15 @@ def chassis(walk: Walk, root: Resource, parts: Parts) -> None:
             continue
         if name.startswith(HGX_GPU):
             parts.carriers.append(where)
-            walk.keep(f"bmc.gpu.{name}", one, {key: GPU[key] for key in ("serial", "part", "model")})
+            walk.keep(walk.name("bmc.gpu", where), one, {key: GPU[key] for key in ("serial", "part", "model")})
             continue
-        walk.keep(f"bmc.chassis.{name}", one, CHASSIS)
+        source = walk.name("bmc.chassis", where)
+        walk.keep(source, one, CHASSIS)
         parts.services.append(linked(one.get("LogServices")))
         if not name.startswith(BOARD):
-            for supply in _supplies(walk, one, f"bmc.chassis.{name}"):
+            for supply in _supplies(walk, one, source):
                 parts.supplies.append(supply)
-            inlet = _inlet(walk, one, f"bmc.chassis.{name}")
+            inlet = _inlet(walk, one, source)
             parts.inlet = inlet if parts.inlet is None else parts.inlet
 
 
@@ -89,22 +90,28 @@ def _supplies(walk: Walk, one: Resource, source: str) -> Iterator[Supply]:
         held = linked(walk.read(subsystem, f"{source}.power").get("PowerSupplies"))
         for where, supply in walk.members(held, f"{source}.supplies") if held else ():
             metrics = walk.read(linked(supply.get("Metrics")), f"bmc.psu.{last(where)}.metrics", needed=False)
-            yield from _supply(walk, last(where), supply, number(metrics.get("InputPowerWatts")))
+            yield from _supply(walk, where, supply, number(metrics.get("InputPowerWatts")))
     elif power := linked(one.get("Power")):
         listed = walk.read(power, f"{source}.power").get("PowerSupplies", [])
         for index, supply in enumerate(listed[:64] if isinstance(listed, list) else []):
             if isinstance(supply, dict):
-                name = last(supply.get("MemberId") or supply.get("Name") or index)
-                yield from _supply(walk, name, supply, number(supply.get("PowerInputWatts")))
+                place = f"{power}/{last(supply.get('MemberId') or supply.get('Name') or index)}"
+                yield from _supply(walk, place, supply, number(supply.get("PowerInputWatts")))
 
 
-def _supply(walk: Walk, name: str, supply: Resource, watts: float | None) -> Iterator[Supply]:
+def _supply(walk: Walk, place: str, supply: Resource, watts: float | None) -> Iterator[Supply]:
     if not there(supply):
         return
-    source = f"bmc.psu.{name}"
+    source = walk.name("bmc.psu", place)
     walk.keep(source, supply, SUPPLY)
     serial = walk.sources.get(source, {}).get("serial", "")
-    yield Supply(name, walk.text(status(supply, "State")), walk.text(status(supply, "Health")), serial, watts)
+    yield Supply(
+        source.removeprefix("bmc.psu."),
+        walk.text(status(supply, "State")),
+        walk.text(status(supply, "Health")),
+        serial,
+        watts,
+    )
 
 
 def _inlet(walk: Walk, one: Resource, source: str) -> float | None:

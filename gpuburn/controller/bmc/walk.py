@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from gpuburn import strict
 from gpuburn.controller.bmc.access import Access
 from gpuburn.controller.bmc.session import Absent, Session, path
 from gpuburn.identity import is_junk
@@ -29,6 +30,15 @@ class Walk:
         self.sources: dict[str, dict[str, str]] = {}
         self.missing: dict[str, str] = {}
         self.unread: dict[str, str] = {}
+        self._named: dict[str, str] = {}
+
+    def name(self, kind: str, place: str) -> str:
+        """The source of a part: its place's last name, with a number where another part has that already."""
+        number, found = 1, f"{kind}.{last(place)}"
+        while self._named.setdefault(found, place) != place:
+            number += 1
+            found = f"{kind}.{last(place)}_{number}"
+        return found
 
     def read(self, where: Any, about: str, needed: bool = True) -> Resource:
         """A resource, empty where it cannot be had. needed: then trouble with it leaves something unproven."""
@@ -86,9 +96,10 @@ class Walk:
                 self.missing[f"{source}.{key}"] = f"filler: {value}" if value else f"{name} is not told"
 
 
-def linked(value: Any) -> Any:
-    """The path that a reference {"@odata.id": path} leads to; None where it is none."""
-    return value.get("@odata.id") if isinstance(value, dict) else None
+def linked(value: Any) -> str | None:
+    """The path that a reference {"@odata.id": path} leads to; None where it is none. Odd ones lead nowhere."""
+    found = value.get("@odata.id") if isinstance(value, dict) else None
+    return found if found is None or isinstance(found, str) else strict.short(found)
 
 
 def last(where: Any) -> str:
