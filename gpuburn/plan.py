@@ -44,7 +44,7 @@ class Device:
 class Guard:
     """A bound that the supervisor enforces while running; crossing it ends the step."""
 
-    name: Literal["temperature", "disk_free", "memory_available"]
+    name: Literal["temperature", "disk_free", "memory_available", "foreign_load"]
     unit: str
     because: str
     min: float | None = None

@@ -52,6 +52,12 @@ GUARDS = [
 HEAT = Guard(
     "temperature", "C", "above every slowdown point that NVML reports on data-centre GPUs (87 to 93 C)", max=98.0
 )
+FOREIGN = 0.1  # share of all CPUs
+OTHERS = Guard(
+    "foreign_load", "1",
+    "share of all CPUs that others use for 30 s on end; a monitor takes a few per cent, a data loader or a build more",
+    max=FOREIGN,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +82,7 @@ class Request:
     grace: float = GRACE
     policy: Policy = field(default_factory=policies.load)
     baseline: Baseline | None = None
+    foreign_load: float = FOREIGN
 
 
 def make(request: Request, nonce: str, issued: float) -> Plan:
@@ -91,7 +98,7 @@ def make(request: Request, nonce: str, issued: float) -> Plan:
             SCHEMA, request.run, request.delivery, request.host, request.kind, request.environment, request.privileges,
             request.worker, request.level, request.profiles, request.sku, request.place, devices(request), nonce, SEED,
             issued, issued + sum(step.timeout for step in steps) + request.grace, steps, demands,
-            GUARDS if request.kind == "rehearsal" else [*GUARDS, HEAT], [*left_out, *silent],
+            guards(request), [*left_out, *silent],
             {"gpuburn": __version__}, notes(request), request.policy.decision_rule, request.policy.digest,
     )  # fmt: skip
     made = replace(made, judgement=judgement.digest())
@@ -107,6 +114,15 @@ def asked(request: Request, steps: list[Step], left_out: list[LeftOut]) -> tuple
     others = [step for step in steps if step.name not in request.only]
     rest = [LeftOut(f"step {step.name}", "not among gpuburn_steps", step.profiles) for step in others]
     return [step for step in steps if step.name in request.only], [*left_out, *rest]
+
+
+def guards(request: Request) -> list[Guard]:
+    """Foreign load ends no rehearsal or simulation, which run where people work, and no step in a container, where
+    /proc tells of all tenants."""
+    if request.kind == "rehearsal":
+        return GUARDS
+    alone = request.kind == "hardware" and request.environment != "container"
+    return [*GUARDS, HEAT, *([replace(OTHERS, max=request.foreign_load)] if alone else [])]
 
 
 def devices(request: Request) -> list[Device]:

@@ -142,7 +142,8 @@ class Decay:
 class Policy:
     """decision_rule: simple acceptance, or a guard band of twice the readings' spread (JCGM 106:2012, 8.3).
 
-    peers: what an outlier among its peers leads to (inform, warn: a marginal pass, fail).
+    peers: what an outlier among its peers leads to (inform, warn: a marginal pass, fail); supplies: what a power supply
+    does that its BMC does not call OK.
     """
 
     rows: list[Row]
@@ -151,6 +152,7 @@ class Policy:
     breaker: Breaker = field(default_factory=Breaker)
     baseline: Shares = field(default_factory=Shares)
     decay: Decay = field(default_factory=Decay)
+    supplies: Literal["inform", "warn", "fail"] = "warn"
 
     @property
     def digest(self) -> str:

@@ -22,7 +22,8 @@ MAY_IMPORT = {"": {""}, "agent": {"", "agent"}, "controller": {"", "controller"}
 AGENTS = {"torch", "numpy", "pynvml", "yaml", "torchao", "aiohttp", "safetensors"}
 CONTROLLERS = {
     "jinja2", "typer", "yaml", "pandas", "numpy", "scipy", "rich", "cryptography", "babel", "ansible_runner",
-    "prometheus_client", "xlsxwriter", "pyarrow",
+    "prometheus_client", "xlsxwriter", "pyarrow", "redfish", "requests",
+    "urllib3",
 }  # fmt: skip
 THEIRS = {"": {"yaml"}, "agent": AGENTS, "controller": CONTROLLERS}
 NAMELESS = ("util", "utils", "common", "helper", "helpers", "base", "manager", "misc", "core", "lib", "tools")
@@ -108,6 +109,7 @@ SUPERVISOR = [
     "step",
     "launch",
     "guard",
+    "foreign",
     "kernel_log",
     "processes",
     "cgroup",
@@ -148,7 +150,7 @@ def test_a_broad_except_stands_only_at_a_border() -> None:
 DISTRIBUTIONS = {"yaml": "pyyaml", "ansible": "ansible-core", "pynvml": "nvidia-ml-py"}  # where the names differ
 
 
-@pytest.mark.parametrize("extras", [("agent",), ("controller", "xlsx", "parquet")], ids=lambda one: one[0])
+@pytest.mark.parametrize("extras", [("agent",), ("controller", "xlsx", "parquet", "bmc")], ids=lambda one: one[0])
 def test_what_a_side_imports_it_declares(extras: tuple[str, ...]) -> None:
     project = tomllib.loads((ROOT.parent / "pyproject.toml").read_text())["project"]
     lists = [project["dependencies"], *(project["optional-dependencies"][extra] for extra in extras)]

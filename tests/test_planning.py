@@ -59,6 +59,20 @@ def test_simulated_gpus_have_addresses_and_work_on_the_cpu_and_the_plan_says_so(
     assert "temperature" in [guard.name for guard in plan.guards]
 
 
+@pytest.mark.parametrize(
+    ("changed", "most"),
+    [
+        ({}, 0.1),
+        ({"environment": "vm", "foreign_load": 0.3}, 0.3),
+        ({"environment": "container"}, None),
+        ({"kind": "simulated"}, None),
+    ],
+)
+def test_foreign_load_is_guarded_where_the_host_is_ours_alone(changed: dict[str, Any], most: float | None) -> None:
+    guards = {guard.name: guard for guard in make(runs.hardware(count=8, **changed)).guards}
+    assert (guards["foreign_load"].max if "foreign_load" in guards else None) == most
+
+
 def test_the_heat_of_gpus_is_guarded() -> None:
     assert "temperature" in [guard.name for guard in make(runs.hardware(count=8)).guards]
 

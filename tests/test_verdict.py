@@ -453,6 +453,16 @@ def test_what_our_own_kill_leaves_in_the_log_is_expected_there_and_nowhere_else(
     assert xids(plan, told, at=said["resume"].started - 60, said=said) == [("xid.app", "incomplete")]
 
 
+@pytest.mark.parametrize("name", ["foreign_load", "disk_free", "memory_available"])
+def test_a_guard_that_says_nothing_of_the_hardware_leaves_its_step_unproven(bare_metal: Plan, name: str) -> None:
+    said = runs.outcomes(bare_metal)
+    trip = GuardTrip(name, "host", 0.4, f"{name} of host was 0.4")
+    said["gemm"] = dataclasses.replace(said["gemm"], status=Status.ABORTED, why=trip.why, trips=[trip])
+    codes = {(f.code, f.about, str(f.verdict)) for f in runs.judged(bare_metal, said) if f.step == "gemm"}
+    assert {("guard.tripped", name, "incomplete"), ("step.aborted", "gemm", "incomplete")} <= codes
+    assert str(runs.verdict(bare_metal, said)) == "incomplete"
+
+
 def test_a_guard_that_tripped_fails(bare_metal: Plan) -> None:
     trips = [GuardTrip("temperature", "gpu3", 99.0, "99 C is above 98 C")]
     found = runs.bad(runs.judged(bare_metal, swap(bare_metal, "gemm", trips=trips)))

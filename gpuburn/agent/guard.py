@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gpuburn import evidence
+from gpuburn.agent.foreign import ForeignLoad
 from gpuburn.measurement import Reading
 from gpuburn.outcome import GuardTrip
 from gpuburn.plan import HOST, Guard
@@ -21,15 +22,19 @@ SAMPLED = ("temperature", "memory_available")
 class Watch:
     """Looks at the host and at what the sampler wrote since the last look; touches no GPU itself."""
 
-    def __init__(self, guards: list[Guard], folder: Path, telemetry: Path) -> None:
+    def __init__(
+        self, guards: list[Guard], folder: Path, telemetry: Path, others: ForeignLoad | None = None
+    ) -> None:  # fmt: skip
+        """others: who looks for foreign load, where a guard names it."""
         self._guards, self._folder, self._telemetry = guards, folder, telemetry
         self._file = self._offset = 0
+        self._others = others if any(guard.name == "foreign_load" for guard in guards) else None
 
     def trips(self) -> list[GuardTrip]:
         """The guards that are crossed now."""
         seen = [*self._host(), *self._sampled()]
         return [
-            GuardTrip(guard.name, subject, value, _why(guard, subject, value))
+            GuardTrip(guard.name, subject, value, _why(guard, subject, value) + self._more(guard))
             for guard in self._guards
             for name, subject, value in seen
             if name == guard.name and not _within(guard, value)
@@ -38,6 +43,13 @@ class Watch:
     def _host(self) -> Iterator[tuple[str, str, float]]:
         disk = os.statvfs(self._folder)
         yield "disk_free", HOST, disk.f_bavail * disk.f_frsize / GIB
+        share = self._others.sustained() if self._others else None
+        if share is not None:
+            yield "foreign_load", HOST, share
+
+    def _more(self, guard: Guard) -> str:
+        """What a person needs to find the cause, and only /proc knows while it lasts."""
+        return self._others.busiest() if self._others and guard.name == "foreign_load" else ""
 
     def _sampled(self) -> Iterator[tuple[str, str, float]]:
         """New whole lines of the sampler. Judged strictly when the step ends; what is odd is passed over here."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gpuburn import evidence, result as results, run_folder, strict
 from gpuburn.agent import state
+from gpuburn.agent.foreign import ForeignLoad
 from gpuburn.agent.guard import Watch
 from gpuburn.agent.launch import Account, Pids, Processes, overall
 from gpuburn.agent.room import Room, tail
@@ -43,7 +44,9 @@ def carry_out(
     trips: list[GuardTrip] = []
     try:
         processes.start()
-        watch = Watch(plan.guards, folder, folder / "telemetry.jsonl")
+        foreign = any(guard.name == "foreign_load" for guard in plan.guards)
+        others = ForeignLoad(processes.group.folder) if foreign else None
+        watch = Watch(plan.guards, folder, folder / "telemetry.jsonl", others)
         cut = _watch(processes, watch, Room(folder.parents[1], folder), step, trips, stopped, tick)
         if cut:
             survivors = processes.end()

@@ -10,6 +10,7 @@ from functools import cached_property
 from gpuburn.baseline import Baseline
 from gpuburn.controller import baselines, breaking, waived as waivings
 from gpuburn.controller.analysis import Analysis, analyse, proofs
+from gpuburn.controller.bmc import said as bmcs
 from gpuburn.controller.collect import Collected, take_in
 from gpuburn.controller.deliveries import history
 from gpuburn.controller.judged import Judged
@@ -121,6 +122,8 @@ def settle(
     ordered = manifests.book(run)
     for host, item in manifests.findings(ordered, went):
         analysis.findings.setdefault(host, []).append(item)
+    for host, told in bmcs.findings(run, went, policy):
+        analysis.findings.setdefault(host, []).append(told)
     checks = breaking.held(run.told(), analysis.tripped) if analysis.tripped else set()
     held = waivings.book(run)
     accounts = []

@@ -33,6 +33,7 @@ KEPT = 2  # raised when more is kept of the same evidence
 LIMIT = 16 * strict.MEBIBYTE
 PARTS = {"identity.gpu_uuid": "uuid", "identity.gpu_serial": "serial"}
 SERIALS = {"dmi.product_serial": "serial", "dmi.board_serial": "board", "dmi.chassis_serial": "chassis"}
+ITSELF = ("dmi.product_serial", "dmi.board_serial", "dmi.chassis_serial", "dmi.product_uuid")
 VERSIONS = {"identity.driver": "driver", "identity.gpu_vbios": "vbios", "identity.torch": "torch",
             "identity.kernel": "kernel", "identity.os": "os"}  # fmt: skip
 FIRMWARE = {"dmi.bios_version": "bios", "cpu.microcode": "microcode"}
@@ -112,6 +113,7 @@ class Judged:
     met: the profiles for which some demand was met: without one, nothing passes. checks: findings per verdict.
     inputs: SHA-256 of the plan and the sealed file that it was made from; with others it says nothing.
     shown: what the host tells of the things that a manifest lists (manifest/shown.py).
+    itself: what the host says of itself that its BMC says too (dmi.product_uuid, dmi.product_serial, gpus).
     """
 
     schema: Literal["gpuburn/judged/1"]
@@ -136,6 +138,7 @@ class Judged:
     checks: dict[str, int] = field(default_factory=dict)
     inputs: dict[str, str] = field(default_factory=dict)
     shown: str = ""
+    itself: dict[str, str] = field(default_factory=dict)
 
 
 def version() -> str:
@@ -158,7 +161,17 @@ def judged(collected: Collected, trends: Iterable[Trend] = ()) -> Judged:
         _cohort(plan, versions, collected), [*series(collected)], [*_references(plan)], [*trends], sorted(met),
         plan.deadline, demanded(plan),
         {str(v): sum(one.verdict is v for one in findings) for v in Verdict}, shown=shown(collected).kept(),
+        itself=_itself(collected, looks),
     )  # fmt: skip
+
+
+def _itself(collected: Collected, looks: list[Identity]) -> dict[str, str]:
+    """As it was at the end of the run; a number is there only if the host told it."""
+    found = {name: looks[-1].value(name) for name in ITSELF} if looks else {}
+    for outcome in collected.outcomes:
+        for m in (m for m in outcome.measurements if m.name == "identity.gpus"):
+            found["gpus"] = f"{m.value:g}"
+    return {name: value for name, value in found.items() if value}
 
 
 def demanded(plan: Plan) -> dict[str, Any]:

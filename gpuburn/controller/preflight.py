@@ -12,6 +12,7 @@ from typing import Any
 from gpuburn import planning, strict
 from gpuburn.baseline import Baseline
 from gpuburn.controller import again, archives, baselines, breaking, explain, look as looks_, site as sites, whole_run
+from gpuburn.controller.bmc import access
 from gpuburn.controller.look import Look
 from gpuburn.controller.run import Expected, Run, check_host
 from gpuburn.controller.site import Site
@@ -56,7 +57,7 @@ class Host:
         s = self.site
         return Expected(
             self.name, s.kind, s.level, s.environment, s.profiles, s.delivery, s.sku, self.count, s.rack, str(s.unit),
-            s.power_domain, s.baseline,
+            s.power_domain, s.baseline, access.verified(s) or "",
         )  # fmt: skip
 
 
@@ -112,6 +113,7 @@ def _host(name: str, variables: Variables, where: str, plannable: set[str]) -> H
         )
     site, limits = sites.read(variables, where)
     sites.check(site, where)
+    access.check(site, where)
     host = Host(name, site, limits)
     asked = repr((dataclasses.replace(site, rack="", unit="", power_domain="", delivery=""), limits))
     if asked in plannable:
@@ -140,7 +142,7 @@ def request(host: Host, run: str, look: Look | None, policy: Policy | None = Non
         s.user if s.become else "", s.sku, host.count, tuple(look.gpus) if look else (),
         Place(s.rack, str(s.unit), s.power_domain), tuple(host.limits), tuple(s.steps),
         s.grace, policy or whole_run.policy(s.policy),
-        baseline=host.baseline,
+        baseline=host.baseline, foreign_load=s.foreign_load,
     )  # fmt: skip
 
 

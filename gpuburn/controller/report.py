@@ -16,6 +16,7 @@ from gpuburn import __version__, journal, strict
 from gpuburn.controller import breaking, lineage, particulars
 from gpuburn.controller.account import Account, alone, settle, summary, verdict, ways
 from gpuburn.controller.analysis import Statement
+from gpuburn.controller.bmc import said as bmcs
 from gpuburn.controller.deliveries import history
 from gpuburn.controller.explain_text import RULES
 from gpuburn.controller.manifest import held
@@ -57,6 +58,7 @@ def write(run: Run, accounts: list[Account], now: float, said: Sequence[Statemen
             account=account,
             events=_events(account),
             reasons=_reasons(account),
+            bmc=bmcs.looks(run, account.way),
             people=lineage.said(account),
             waived=dict(account.waived),
             short=lineage.short,

@@ -31,7 +31,8 @@ HOSTS = 64 * strict.MEBIBYTE  # bytes of expected.json: ten thousand hosts need 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """One host that the run must give an account of, whatever happens to it."""
+    """One host that the run must give an account of, whatever happens to it. bmc: how its BMC's certificate is checked;
+    "" where none is named, and none is demanded."""
 
     host: str
     kind: str
@@ -45,6 +46,7 @@ class Expected:
     unit: str = ""
     power_domain: str = ""
     baseline: str = ""
+    bmc: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +201,7 @@ def _unchanged(before: Expected, now: Expected, where: str, run: str) -> None:
         was, says = getattr(before, one.name), getattr(now, one.name)
         if was != says:
             name = ("processes" if now.kind == "rehearsal" else "gpu_count") if one.name == "count" else one.name
+            name = "bmc_address (how its certificate is checked)" if name == "bmc" else name
             raise Refused(
                 f"{where}: gpuburn_{name} was {was!r} when run {run} began, the inventory now says {says!r}; "
                 "a changed inventory is a new run"

@@ -16,6 +16,8 @@ from gpuburn.strict import Refused, known
 PREFIX = "gpuburn_"
 LIMITS = "gpuburn_limits"  # any variable that begins so holds limits: gpuburn_limits, gpuburn_limits_rack_a01, ...
 INTERNAL = ("gpuburn_stopped",)  # facts that the playbooks set themselves, and no site
+SECRETS = ("gpuburn_bmc_password",)
+GIVEN = "(given)"  # all that is known here of a secret that is set
 GRACE = (0.0, 604_800.0)  # seconds: a week is longer than any run that somebody waits for
 COUNTS = {"gpu_count": (0, 64), "processes": (1, 1024)}  # of one host
 
@@ -71,8 +73,16 @@ class Site:
     manifest: str = variable(
         "the vendor's list (CSV) of what was ordered, for the whole run (gpuburn manifest check)", ""
     )
+    foreign_load: float = variable(
+        "share of all CPUs that others may use; more, for 30 s on end, ends the step", planning.FOREIGN
+    )
     allow_reboot: bool = variable("whether a role may reboot the host", False)
     bmc_address: str = variable("address of the host's BMC; empty where there is none", "")
+    bmc_user: str = variable("account of the BMC (Redfish, read only is enough); or GPUBURN_BMC_USER", "")
+    bmc_password: str = variable("its password, from a vault; or GPUBURN_BMC_PASSWORD; never written anywhere", "")
+    bmc_ca: str = variable("file on the controller with the CA of the BMC's certificate", "")
+    bmc_fingerprint: str = variable("SHA-256 fingerprint of the BMC's certificate, in place of a CA", "")
+    bmc_verify: bool = variable("false: the BMC's certificate is not checked, and the report says so", True)
     placeholder: bool = variable("marks the host that the shipped inventory asks to be replaced", False)
 
 
@@ -88,11 +98,19 @@ def read(variables: dict[str, Any], where: str) -> tuple[Site, list[tuple[str, d
             limits.append((name, value))
         else:
             known(name, {*names, LIMITS}, where)
+            value = _hidden(name, value, where) if name in SECRETS else value
             plain[name.removeprefix(PREFIX)] = _typed(name.removeprefix(PREFIX), value)
     try:
         return strict.build(Site, plain, where), limits
     except Refused as error:
         raise Refused(str(error).replace(f"{where}.", f"{where}: {PREFIX}", 1)) from None
+
+
+def _hidden(name: str, value: Any, where: str) -> str:
+    """That a secret is set, and not what it is: nothing that is built of a site can write it down."""
+    if not isinstance(value, str):
+        raise Refused(f"{where}: {name} is not text; quote it")
+    return GIVEN if value else ""
 
 
 def _typed(name: str, value: Any) -> Any:
@@ -108,7 +126,12 @@ def _typed(name: str, value: Any) -> Any:
 
 def check(site: Site, where: str) -> None:
     """What a host must have before anything runs on it."""
-    for name, (least, most) in {**COUNTS, "grace": GRACE, "power_budget_kw": (0.0, 10_000.0)}.items():
+    for name, (least, most) in {
+        **COUNTS,
+        "grace": GRACE,
+        "power_budget_kw": (0.0, 10_000.0),
+        "foreign_load": (0.01, 1.0),
+    }.items():
         if not least <= getattr(site, name) <= most:
             raise Refused(f"{where}: gpuburn_{name} is {getattr(site, name)}; wanted is {least:g} to {most:g}")
     twice = next((one for one in site.profiles if site.profiles.count(one) > 1), "")

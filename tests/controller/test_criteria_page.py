@@ -155,7 +155,7 @@ def ours() -> Iterator[str]:
         yield limit.because or limit.informational
     for row in policies.load().rows:
         yield from (row.because, row.condition, row.owner)
-    yield from (guard.because for guard in [*planning.GUARDS, planning.HEAT])
+    yield from (guard.because for guard in [*planning.GUARDS, planning.HEAT, planning.OTHERS])
     for probe in (*discover().values(), TELEMETRY):
         yield from (promise.doc for promise in probe.promises.values())
     yield from (*criteria_page.LEVELS.values(), *criteria_page.RULES.values())

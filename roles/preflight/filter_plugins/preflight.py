@@ -8,6 +8,8 @@ from typing import Any
 
 SITE = "gpuburn_"
 CONNECTION = "ansible_"  # resolved, so that an undefined address is named here; never passed on
+SECRETS = ("gpuburn_bmc_password",)  # only whether one is set is passed on; roles/bmc passes on what it is
+GIVEN = "(given)"
 LONGEST = 65536  # characters of a look; one more is passed on, and refused for its length
 
 
@@ -26,8 +28,13 @@ def _host(mine: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
             wrong[str(name)] = _words(error)
         else:
             if name.startswith(SITE):
-                variables[str(name)] = value
+                variables[str(name)] = _hidden(value) if name in SECRETS else value
     return {"variables": variables, "wrong": wrong}
+
+
+def _hidden(value: Any) -> Any:
+    """Text and none stay what they are, told apart; anything else is refused, as a value that is no text."""
+    return (GIVEN if value else "") if isinstance(value, str | None) else False
 
 
 def _plain(value: Any) -> Any:
