@@ -37,7 +37,9 @@ def judge(plan: Plan, outcomes: Iterable[Outcome], record: HostRecord) -> list[F
             if step.name in limit.when.steps:
                 wanted = list(plans.demanded(plan, limit, step, probes))
                 promised = plans.promise(limit, step, probes)
-                findings += compare(Asked(limit, step, promised, wanted, plan.decision_rule), outcome)
+                told, other = plans.explained(step, probes), plans.reference(limit, step, probes)
+                asked = Asked(limit, step, promised, wanted, plan.decision_rule, plan.environment, told, other)
+                findings += compare(asked, outcome)
     return findings
 
 
