@@ -69,7 +69,8 @@ def _answer(of: Plan, step: Step) -> list[Taken]:
             for subject, point in plans.demanded(of, limit, step, discover()):
                 name = limit.about.partition(".")[2]
                 if isinstance(declared, Metric):
-                    value = next((one for one in (limit.min, limit.max) if one is not None), 1.0)
+                    bounds = (limit.min, limit.max, *(() if limit.of else (limit.warn_below, limit.warn_above)))
+                    value = next((one for one in bounds if one is not None), 1.0)
                     given += [Reading(name, value, point, subject, ISSUED + at) for at in range(_count(declared))]
                 else:
                     given.append(Fact(name, limit.equals or "the same", point, subject))
