@@ -12,6 +12,7 @@ from gpuburn.measurement import Fact, Reading
 from gpuburn.probe import Taken
 
 PERIOD = 1.0  # seconds that the first pass stands for
+TOGETHER = 10  # passes
 COUNTED = {
     "corrected": ("ecc_corrected",), "uncorrected": ("ecc_uncorrected",), "replays": ("replays",),
     "remapped": ("remapped_corrected", "remapped_uncorrected"), "link_errors": ("link_errors",), "energy": ("energy",),
@@ -30,6 +31,8 @@ class Counters:
     def __init__(self) -> None:
         self._values: dict[tuple[str, str], float] = {}
         self._at: dict[str, float] = {}
+        self._passes: dict[str, int] = {}
+        self._energy: dict[str, float] = {}
         self._cool: dict[str, tuple[float, float]] = {}
 
     def taken(self, subject: str, gpu: Gpu | None, now: float) -> Iterator[Taken]:
@@ -45,6 +48,8 @@ class Counters:
         elapsed = PERIOD if first else max(0.0, now - self._at[subject])
         self._at[subject] = now
         found = {"lost": 0.0, **self._counted(subject, gpu), **self._held(subject, gpu, elapsed)}
+        self._passes[subject] = self._passes.get(subject, 0) + 1
+        found |= self._gathered(subject, found)
         for name, value in found.items():
             if first or value:
                 yield Reading(name, value, subject=subject)
@@ -58,6 +63,15 @@ class Counters:
         before = self._values.get((subject, name), value)
         self._values[subject, name] = value
         return value - before if value >= before else value
+
+    def _gathered(self, subject: str, found: dict[str, float]) -> dict[str, float]:
+        """Energy grows at every pass: after the first few it is written for ten of them together."""
+        if "energy" not in found:
+            return {}
+        total = self._energy.get(subject, 0.0) + found["energy"]
+        now = self._passes[subject] <= TOGETHER or self._passes[subject] % TOGETHER == 0
+        self._energy[subject] = 0.0 if now else total
+        return {"energy": total if now else 0.0}
 
     def _counted(self, subject: str, gpu: Gpu) -> dict[str, float]:
         return {
@@ -81,7 +95,7 @@ class Counters:
         """NVLink checksum errors a second; they come by the thousand where they come, and a few are normal."""
         if "link_crc" in gpu.values:
             added = self._added(subject, "link_crc", float(gpu.values["link_crc"]))
-            yield Reading("link_crc", added / elapsed if elapsed else added, subject=subject)
+            yield Reading("link_crc", added / (elapsed or PERIOD), subject=subject)
 
     def _resistance(self, subject: str, gpu: Gpu) -> Iterator[Reading]:
         """Degrees over the step's coolest reading, per watt over the power at that moment; only under real load."""

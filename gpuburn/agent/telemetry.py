@@ -10,7 +10,7 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
@@ -24,7 +24,13 @@ from gpuburn.measurement import Reading
 from gpuburn.probe import Taken
 from gpuburn.telemetry import TELEMETRY
 
-STEADY = ("min", "max", "last")  # reductions of which a repeated value changes nothing
+# Whether a value says something new, by how its metric is reduced: only then is it written at once. A long step's file
+# stays within its bound so (eight GPUs for eight hours); every TENTH pass shows the course between the extremes.
+NEW: dict[str, Callable[[float, float], bool]] = {
+    "min": lambda value, before: value < before, "max": lambda value, before: value > before,
+    "last": lambda value, before: value != before,
+}  # fmt: skip
+TENTH = 10
 
 
 class Stop(Exception):
@@ -41,8 +47,10 @@ class Sampler:
     def __init__(self, devices: list[plan.Device], library: nvml.Nvml) -> None:
         self._planned = [one for one in devices if one.kind == "cuda"]
         self._library, self._counters, self._family = library, Counters(), Family()
-        self._written: dict[tuple[str, str], float] = {}
+        self._extreme: dict[tuple[str, str], float] = {}
+        self._last: dict[tuple[str, str], float] = {}
         self._told: set[str] = set()
+        self._passes = 0
 
     def gpus(self, now: float) -> Iterator[Taken]:
         """What the planned GPUs tell at this pass."""
@@ -58,14 +66,26 @@ class Sampler:
                 self._told.add(subject)
                 yield sensors.unread(subject, seen)
 
-    def changed(self, taken: Taken) -> bool:
-        """Whether it says anything new: an extreme or a last value is the same without its repetitions."""
-        if not isinstance(taken, Reading) or TELEMETRY.metrics[taken.metric].reduce not in STEADY:
+    def news(self, now: float) -> Iterator[Taken]:
+        """What one pass adds to the evidence: nothing that it already says."""
+        self._passes += 1
+        for one in (*sensors.host(), *self.gpus(now)):
+            if not isinstance(one, Reading) or self._new(one):
+                yield one
+
+    def _new(self, one: Reading) -> bool:
+        new = NEW.get(TELEMETRY.metrics[one.metric].reduce)
+        key = (one.metric, one.subject)
+        if new is None or key not in self._extreme:
+            self._extreme[key] = self._last[key] = one.value
             return True
-        key = (taken.metric, taken.subject)
-        same = self._written.get(key) == taken.value
-        self._written[key] = taken.value
-        return not same
+        extreme = new(one.value, self._extreme[key])
+        if extreme:
+            self._extreme[key] = one.value
+        course = self._passes % TENTH == 0 and one.value != self._last[key]
+        if extreme or course:
+            self._last[key] = one.value
+        return extreme or course
 
 
 def passes(devices: list[plan.Device], since: float, library: nvml.Nvml) -> Iterator[list[Taken]]:
@@ -76,7 +96,7 @@ def passes(devices: list[plan.Device], since: float, library: nvml.Nvml) -> Iter
         seen: list[Taken] = [
             Reading("samples", 1.0, subject="host"), Reading("gap", max(0.0, now - last), subject="host")
         ]  # fmt: skip
-        seen += [one for one in (*sensors.host(), *sampler.gpus(now)) if sampler.changed(one)]
+        seen += sampler.news(now)
         last = now
         yield [dataclasses.replace(one, at=now) if isinstance(one, Reading) else one for one in seen]
 

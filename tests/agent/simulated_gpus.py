@@ -56,7 +56,7 @@ for line in sys.stdin:
         sampler, sampled = telemetry.Sampler(devices, library), []
         for now, scenario in said:
             path.write_text(scenario)
-            sampled += [text(one, now) for one in sampler.gpus(now) if sampler.changed(one)]
+            sampled += [text(one, now) for one in sampler.news(now)]
     print(json.dumps({"gpu_health": [text(one, 1.0) for one in (*health, *beside)], "gemm": sampled}), flush=True)
 """
 
