@@ -20,7 +20,7 @@ from gpuburn.probe import Probe, discover
 
 PASS, FAIL, INCOMPLETE, NOT_APPLICABLE = Verdict
 MET = ("limit.met", "fact.met")  # what a pass rests on: a demand on a quantity, and an answer within it
-BESIDE = ("identity.",)
+BESIDE = ("identity.", "gpu_health.")
 EVENTS = "events.jsonl"
 HARDWARE_GUARDS = ("temperature",)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from gpuburn.measurement import Fact
+from gpuburn.verdict import proves
 from tests.agent.simulated_gpus import Gpus, plan
 from tests.fakes.nvml.build import healthy, library
 
@@ -39,6 +40,11 @@ def test_healthy_gpus_end_in_no_finding(host: Host, count: int) -> None:
     assert gpus.bad() == set()
     judged = {(one.about, one.code) for one in gpus.findings()}
     assert {("gpu_health.nvlink_links", "limit.met"), ("telemetry.hw_thermal", "limit.met")} <= judged
+
+
+def test_calm_counters_are_no_proof_that_a_gpu_can_work(host: Host) -> None:
+    met = [one for one in host().findings() if one.about.startswith("gpu_health.") and one.verdict == "pass"]
+    assert met and not any(proves(one) for one in met)
 
 
 WHILE_IT_RAN = {
