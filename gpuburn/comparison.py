@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from gpuburn.agreement import disagreeing
 from gpuburn.finding import Finding, Verdict, finding
 from gpuburn.limit import Limit, Reference
-from gpuburn.measurement import NOWHERE, UNTOLD, Measurement, Metric, Observed, Point
+from gpuburn.measurement import NOWHERE, UNTOLD, Measurement, Metric, Observed, Point, reasons
 from gpuburn.outcome import Outcome
 from gpuburn.plan import HOST, Step
 
 PASS, FAIL, INCOMPLETE, NOT_APPLICABLE = Verdict
 Seen = Mapping[tuple[str, str, Point], Measurement]
+LACKING = ("Not Supported",)  # NVML's own words (nvmlErrorString) for what a board does not have
+HIDDEN = (*LACKING, "Insufficient Permissions", "Function Not Found")
 TIGHTEST = 3.0  # coefficients of variation: a tighter limit accuses healthy devices (docs/methods.md)
 SLACK = 10.0  # times: the commonest slip in published tables is a factor of ten or more (DCGM's A100, H200, L40)
 MEDIAN = math.sqrt(math.pi / 2)  # the standard error of a median over that of a mean, normal readings
@@ -42,7 +44,10 @@ class Asked:
     promise: Metric | Observed
     wanted: list[tuple[str, Point]]
     rule: str = "simple"
-    blind: str = ""
+    blind: str = ""  # why not everything can be seen in this run
+    environment: str = "bare_metal"
+    explained: tuple[str, ...] = ()  # full names of the facts that say why a number is absent
+    reference: Metric | None = None  # behind the number that the limit is a share of
 
     def finding(self, code: str, verdict: Verdict, why: str, subject: str, point: Point, marginal: bool = False
                 ) -> Finding:  # fmt: skip
@@ -67,6 +72,8 @@ def compare(asked: Asked, outcome: Outcome | None) -> Iterable[Finding]:
         found = seen.get((asked.limit.about, subject, point))
         if found is None or found.count < 1:
             yield _absent(asked, asked.promise, subject, point, outcome)
+        elif asked.reference and not _referred(asked.limit.of, subject, point, seen):
+            yield _no_reference(asked, asked.reference, found, outcome)
         else:
             yield _number(asked, asked.promise, subject, point, seen)
 
@@ -79,15 +86,52 @@ def _gap(asked: Asked, metric: Metric, subject: str, outcome: Outcome | None) ->
 
 
 def _absent(asked: Asked, metric: Metric, subject: str, point: Point, outcome: Outcome | None) -> Finding:
-    """A number that is not there: there is no such part, it may not be seen from here, or it is missed."""
-    gap = _gap(asked, metric, subject, outcome)
-    how, _, why = gap.partition(": ")
+    """A number that is not there is missed, unless there is no such part, the device is excused (_excuse) and no SKU
+    denies it, or it may not be seen from here."""
+    gap, limit = _gap(asked, metric, subject, outcome), asked.limit
+    how, _, told = gap.partition(": ")
     if how == "none":
-        return asked.finding("limit.no_part", NOT_APPLICABLE, f"{why}; needs {asked.limit}", subject, point)
+        return asked.finding("limit.no_part", NOT_APPLICABLE, f"{told}; needs {limit}", subject, point)
     if gap and asked.blind:
-        return asked.finding("not_observable", NOT_APPLICABLE, f"{why}; {asked.blind}", subject, point)
-    reason = f"not measured: {why}" if gap else "not measured"
-    return asked.finding("limit.unmeasured", INCOMPLETE, f"{reason}; needs {asked.limit}", subject, point)
+        return asked.finding("not_observable", NOT_APPLICABLE, f"{told}; {asked.blind}", subject, point)
+    why = told or _why(asked, limit.about, subject, outcome)
+    code = "" if limit.reference else _excuse(asked, metric, why)
+    if code:
+        return asked.finding(code, NOT_APPLICABLE, f"{why}: {metric.absent}", subject, point)
+    reason = f"not measured: {why}" if why else "not measured"
+    return asked.finding("limit.unmeasured", INCOMPLETE, f"{reason}; needs {limit}", subject, point)
+
+
+def _no_reference(asked: Asked, metric: Metric, m: Measurement, outcome: Outcome | None) -> Finding:
+    """The number that a limit is a share of is not there."""
+    limit, at = asked.limit, (m.subject, m.point)
+    why = _why(asked, limit.of, m.subject, outcome)
+    code = _excuse(asked, metric, why)
+    if code:
+        return asked.finding(code, NOT_APPLICABLE, f"{m.value:.6g} {m.unit}; {limit.of}: {why}: {metric.absent}", *at)
+    told = f"{m.value:.6g} {m.unit}; needs {limit}, and {limit.of} was not measured in {m.unit} on {m.subject}"
+    return asked.finding("limit.no_reference", INCOMPLETE, told, *at)
+
+
+def _why(asked: Asked, about: str, subject: str, outcome: Outcome | None) -> str:
+    """Why the subject did not tell a number, in NVML's words; "" where it says nothing of it."""
+    probe, _, name = about.partition(".")
+    for fact in outcome.facts if outcome else []:
+        mine = fact.name in asked.explained and fact.subject == subject and fact.name.startswith(f"{probe}.")
+        if mine and (why := reasons(fact.value).get(name)):
+            return why[:120]
+    return ""
+
+
+def _excuse(asked: Asked, metric: Metric | Observed, why: str) -> str:
+    """The code of an absence that is no fault: a sound board may lack it and says so, or the environment hides it."""
+    if metric.absent and why in HIDDEN and asked.environment != "bare_metal":
+        return "not_observable"
+    return "not_supported" if metric.absent and why in LACKING else ""
+
+
+def _referred(of: str, subject: str, point: Point, seen: Seen) -> Measurement | None:
+    return seen.get((of, subject, point)) or seen.get((of, subject, NOWHERE))
 
 
 def _number(asked: Asked, metric: Metric, subject: str, point: Point, seen: Seen) -> Finding:
@@ -101,7 +145,7 @@ def _number(asked: Asked, metric: Metric, subject: str, point: Point, seen: Seen
         why = f"measured in {m.unit!r}, limited in {limit.unit!r}"
         return asked.finding("limit.other_unit", INCOMPLETE, why, *at)
     if limit.of:
-        other = seen.get((limit.of, subject, point)) or seen.get((limit.of, subject, NOWHERE))
+        other = _referred(limit.of, subject, point, seen)
         if other is None or not other.value > 0 or other.unit != m.unit:
             why = f"{value}; needs {limit}, and {limit.of} was not measured in {m.unit} on {subject}"
             return asked.finding("limit.no_reference", INCOMPLETE, why, *at)
@@ -233,6 +277,10 @@ def _fact(asked: Asked, subject: str, point: Point, values: list[str], odd: str)
         return asked.finding("fact.disagrees", INCOMPLETE, why, *at)
     if odd in ALONE:
         return asked.finding(f"fact.{odd}", NOT_APPLICABLE, f"{values[0][:120]}; {ALONE[odd]}", *at)
+    why = values[0].removeprefix(UNTOLD[1])
+    code = _excuse(asked, asked.promise, why) if values[0].startswith(UNTOLD[1]) else ""
+    if code:
+        return asked.finding(code, NOT_APPLICABLE, f"{why}: {asked.promise.absent}", *at)
     if limit.equals is not None and values[0].startswith(UNTOLD):
         return asked.finding("fact.untold", INCOMPLETE, f"{values[0][:120]}; needs {limit}", *at)
     if limit.equals is not None and values[0] != limit.equals:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Union
 
@@ -16,7 +16,7 @@ from gpuburn import percentile
 from gpuburn.strict import Refused
 
 Scalar = Union[str, int, float]  # noqa: UP007  (evaluated at run time, also on Python 3.10)
-UNITS = ("TFLOP/s", "GB/s", "GiB", "W", "J", "C", "MHz", "s", "ms", "token/s", "1", "count", "%")
+UNITS = ("TFLOP/s", "GB/s", "GiB", "W", "J", "C", "C/W", "MHz", "s", "ms", "token/s", "1", "count", "%")
 UNTOLD = ("unknown: ", "none: ")  # how a fact begins that says why there is nothing to say
 PERCENTILE = re.compile(r"p(?!00)(\d{2})(\d*)")
 
@@ -66,6 +66,7 @@ class Metric:
     unless: the fact of the same probe that stands in for this number where there is none: "none: why" (no such part)
         or "unknown: why" (a part that could not be asked).
     counter: what a number counts that a machine keeps from its start on: "errors" or "corrected" ones (health.py).
+    absent: why a sound device may have none; "" where each has one.
     """
 
     unit: str
@@ -77,6 +78,7 @@ class Metric:
     better: Literal["", "higher", "lower"] = ""
     unless: str = ""
     counter: Literal["", "errors", "corrected"] = ""
+    absent: str = ""
 
     def __post_init__(self) -> None:
         if self.unit not in UNITS:
@@ -87,12 +89,17 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The promise of a fact: one string per subject and point, judged by equality."""
+    """The promise of a fact: one string per subject and point, judged by equality.
+
+    absent: as of a metric. explains: the fact is a list (absences) of what its probe could not read, and why.
+    """
 
     doc: str = ""
     per: str = ""
     at: dict[str, str] = field(default_factory=dict)
     kinds: tuple[str, ...] = ("hardware", "rehearsal", "simulated")
+    absent: str = ""
+    explains: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +130,21 @@ class Fact:
     value: str
     point: Point = NOWHERE
     subject: str = ""
+
+
+NOTHING = "nothing"
+
+
+def absences(reasons: Mapping[str, str]) -> str:
+    """What could not be read and why, as one fact: "name: why; name: why", or "nothing"."""
+    told = (f"{name}: {why.replace(';', ',')}" for name, why in sorted(reasons.items()))
+    return "; ".join(told) or NOTHING
+
+
+def reasons(absent: str) -> dict[str, str]:
+    """The same as names and reasons, of whatever a host says."""
+    parts = (one.partition(": ") for one in absent.split("; "))
+    return {name: why for name, colon, why in parts if colon}
 
 
 @dataclass(frozen=True, slots=True)

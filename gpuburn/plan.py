@@ -151,6 +151,18 @@ def promise(limit: Limit, step: Step, probes: dict[str, Probe]) -> Metric | Obse
     return declared.promises[name]
 
 
+def explained(step: Step, probes: dict[str, Probe]) -> tuple[str, ...]:
+    """The facts, by full name, that say why a number of the step or of its telemetry is absent."""
+    declared = (probes[step.probe], TELEMETRY)
+    return tuple(f"{probe.name}.{name}" for probe in declared for name, one in probe.facts.items() if one.explains)
+
+
+def reference(limit: Limit, step: Step, probes: dict[str, Probe]) -> Metric | None:
+    """The metric behind the other number of the same result that a limit is a share of."""
+    probe, _, name = limit.of.partition(".")
+    return owner(probe, step, probes).metrics[name] if limit.of else None
+
+
 def demanded(plan: Plan, limit: Limit, step: Step, probes: dict[str, Probe]) -> Iterable[tuple[str, Point]]:
     """Every subject and point that a limit must find an answer for: from the plan, never from what was measured."""
     declared = promise(limit, step, probes)

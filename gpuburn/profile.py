@@ -91,7 +91,10 @@ def sized(step: ProfileStep, level: str, kind: str) -> Size:
 
 
 def steps(wanted: list[str], level: str, kind: str) -> tuple[list[Step], list[LeftOut]]:
-    """The steps of all wanted profiles, in order; what two profiles share runs once and serves both."""
+    """The steps of all wanted profiles, in order; what two profiles share runs once and serves both.
+
+    What ends every profile that has it also ends them together.
+    """
     planned: dict[str, Step] = {}
     left_out = []
     for name in wanted:
@@ -107,7 +110,9 @@ def steps(wanted: list[str], level: str, kind: str) -> tuple[list[Step], list[Le
             if twin and replace(twin, profiles=(name,), because=one.because) != step:
                 raise Refused(f"step {one.name!r} differs between profiles {twin.profiles[0]} and {name}")
             planned[one.name] = replace(twin, profiles=(*twin.profiles, name)) if twin else step
-    return list(planned.values()), left_out
+    last = {load(name).steps[-1].name for name in wanted}
+    early = {step.name for name in wanted for step in load(name).steps[:-1]}
+    return sorted(planned.values(), key=lambda step: step.name in last - early), left_out
 
 
 def _step(one: ProfileStep, size: Size, probe: Probe, served: tuple[str, ...]) -> Step:

@@ -6,7 +6,7 @@ Where there is no reference of the same method, the quantity is uncalibrated and
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from gpuburn.baseline import Baseline, Entry
@@ -30,6 +30,8 @@ def of_sku(limit: Limit, sku: Sku | None, count: int) -> Limit:
     if not limit.of.startswith(SKU):
         return limit
     name = limit.of.removeprefix(SKU)
+    if name in BUILT:
+        return _as_built(limit, sku, name)
     number = _lowest(sku, name, limit.method, count) if sku else None
     if sku is None or number is None:
         who = sku.id if sku else "an unnamed SKU"
@@ -39,6 +41,26 @@ def of_sku(limit: Limit, sku: Sku | None, count: int) -> Limit:
     reference = Reference(f"{sku.id} {name}", number.value, number.source, number.method)
     source = "sku" if limit.source == "limits.yml" else limit.source
     return dataclasses.replace(limit.resolved(reference), source=source, confidence=number.confidence)
+
+
+# What a SKU is built with. A bridge is the buyer's choice, so that its links are not the board's.
+BUILT: dict[str, Callable[[Sku], float]] = {
+    "nvlink_links": lambda sku: 0.0 if sku.nvlink is None or sku.nvlink.bridge else float(sku.nvlink.links),
+    "pcie_gen": lambda sku: float(sku.pcie.gen) if sku.pcie else 0.0,
+    "pcie_width": lambda sku: float(sku.pcie.width) if sku.pcie else 0.0,
+    "ecc": lambda sku: float(sku.ecc == "hbm"),  # boards with GDDR may be run without it
+}
+
+
+def _as_built(limit: Limit, sku: Sku | None, name: str) -> Limit:
+    """A demand on what the SKU is built with; where it is built without, nothing is demanded."""
+    value = BUILT[name](sku) if sku else 0.0
+    if sku is None or not value:
+        why = f"{sku.id if sku else 'an unnamed SKU'} is not built with a fixed {name}"
+        return Limit(limit.about, limit.unit, informational=why, when=limit.when, source="sku")
+    reference = Reference(f"{sku.id} {name}", value, "skus/: what the board is built with")
+    source = "sku" if limit.source == "limits.yml" else limit.source
+    return dataclasses.replace(limit.resolved(reference), source=source)
 
 
 PEAKS = {"gemm.tflops": "peak_bf16", "memory_bandwidth.triad": "memory_bandwidth_peak"}

@@ -48,7 +48,8 @@ def amounts(folder: Path, plan: Plan, step: Step, outcome: Outcome) -> Outcome:
     own = evidence.declared(evidence.read(folder / "steps" / step.name, evidence.WORKERS), [probe], names)
     beside = evidence.declared(evidence.sampled(folder / "steps" / step.name), [sampler], names)
     measurements, facts, work = evidence.amounts(own, [probe])
-    measurements += evidence.amounts(beside, [sampler])[0]
+    sampled, told, _ = evidence.amounts(beside, [sampler])
+    measurements, facts = [*measurements, *sampled], [*facts, *told]
     named = [
         dataclasses.replace(one, work=work.get(one.subject, Work(subject=one.work.subject)))
         for one in outcome.subjects

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
-from gpuburn.measurement import Metric
+from gpuburn.measurement import Metric, Observed
 from gpuburn.probe import Probe, Taken
 
 GPU = ("hardware", "simulated")
@@ -16,33 +16,75 @@ def _sampled(host: Any) -> Iterator[Taken]:
     yield from ()
 
 
+HOST = {
+    "samples": Metric("count", "sum", "passes of the sampler over all sensors", per="host"),
+    "gap": Metric("s", "max", "longest time between two passes; a blind sampler must not look calm", per="host"),
+    "load": Metric("1", "max", "one-minute load average", per="host"),
+    "memory_available": Metric("GiB", "min", "host memory that could still be had", per="host"),
+}
+
+
+def _of_gpu(unit: str, reduce: str, doc: str, absent: str = "", better: Literal["", "higher", "lower"] = "") -> Metric:
+    return Metric(unit, reduce, doc, per="device", kinds=GPU, better=better, absent=absent)
+
+
+PEAK = "what the memory could carry: 2 x maximum memory clock x bus width / 8 (NVML)"
+NO_ECC, NO_LINK = "boards without ECC, or with ECC off", "boards without NVLink"
+OLD = "some boards and drivers do not tell it"
+HIDDEN = "superchips are not on PCIe, and virtual machines hide the link"
+STATE = {
+    "temperature": _of_gpu("C", "max", "GPU core (nvmlDeviceGetTemperature)"),
+    "power": _of_gpu("W", "median", "board power (nvmlDeviceGetPowerUsage)"),
+    "power_limit": _of_gpu("W", "min", "power limit in force (nvmlDeviceGetEnforcedPowerLimit)"),
+    "memory_peak": _of_gpu("GB/s", "last", PEAK),
+    "sm_clock": _of_gpu("MHz", "min", "SM clock (nvmlDeviceGetClockInfo)", better="higher"),
+    "pcie_gen": _of_gpu("count", "max", "highest generation of its PCIe link; at rest it falls back", HIDDEN),
+    "pcie_gen_max": _of_gpu("count", "last", "generation that GPU and slot can hold together", HIDDEN),
+    "pcie_width": _of_gpu("count", "min", "fewest lanes of its PCIe link", HIDDEN),
+    "pcie_width_max": _of_gpu("count", "last", "lanes that GPU and slot can hold together", HIDDEN),
+    "memory_temperature": _of_gpu("C", "max", "memory (NVML field 82)", "boards with GDDR do not tell it"),
+    "slowdown_at": _of_gpu("C", "last", "GPU temperature at which it slows down, by its own word", OLD),
+    "memory_max_at": _of_gpu("C", "last", "highest memory temperature at full speed, by its own word", OLD),
+    "margin": _of_gpu("C", "min", "distance to the slowdown temperature", "GPUs before Hopper do not tell it"),
+    "fan": _of_gpu("%", "max", "fastest fan", "boards without fans of their own"),
+    "thermal_resistance": Metric(
+        "C/W", "median", "degrees over the step's coolest reading per watt more, under load", per="device",
+        kinds=("hardware",), better="lower",
+    ),
+    "foreign": _of_gpu("count", "max", "processes on the GPU that are not of this run"),
+    "lost": _of_gpu("count", "sum", "passes in which the GPU was silent, after it had answered"),
+}  # fmt: skip
+ADDED = {
+    "corrected": _of_gpu("count", "sum", "memory errors corrected by ECC while the step ran", NO_ECC),
+    "uncorrected": _of_gpu("count", "sum", "memory errors that ECC could not correct, while the step ran", NO_ECC),
+    "remapped": _of_gpu("count", "sum", "memory rows remapped while the step ran", "GPUs before Ampere, and GDDR"),
+    "replays": _of_gpu("count", "sum", "PCIe packets sent again while the step ran", OLD),
+    "link_errors": _of_gpu("count", "sum", "NVLink replays and recoveries while the step ran", NO_LINK),
+    "link_crc": _of_gpu("count", "max", "most NVLink checksum errors in a second", NO_LINK),
+    "capped": _of_gpu("s", "sum", "clocks held by the power limit", OLD),
+    "hw_slowdown": _of_gpu("s", "sum", "clocks held by the hardware, neither for heat nor for the power supply", OLD),
+    "sync_boost": _of_gpu("s", "sum", "clocks held to those of another GPU", OLD),
+    "sw_thermal": _of_gpu("s", "sum", "clocks held by the driver for heat", OLD),
+    "hw_thermal": _of_gpu("s", "sum", "clocks held by the hardware for heat", OLD),
+    "power_brake": _of_gpu("s", "sum", "clocks held by the power supply's brake signal", OLD),
+    "energy": _of_gpu("J", "sum", "energy drawn (nvmlDeviceGetTotalEnergyConsumption)", "GPUs before Volta"),
+}
 TELEMETRY = Probe(
     name="telemetry",
     doc="Sensors of the host and its GPUs, read once a second while a step runs.",
     scope="host",
-    revision=2,
+    revision=3,
     work=(),
     needs=(),
     smoke={},
     run=_sampled,
-    metrics={
-        "samples": Metric("count", "sum", "passes of the sampler over all sensors", per="host"),
-        "gap": Metric("s", "max", "longest time between two passes; a blind sampler must not look calm", per="host"),
-        "load": Metric("1", "max", "one-minute load average", per="host"),
-        "memory_available": Metric("GiB", "min", "host memory that could still be had", per="host"),
-        "temperature": Metric("C", "max", "GPU core (nvmlDeviceGetTemperature)", per="device", kinds=GPU),
-        "power": Metric("W", "median", "board power (nvmlDeviceGetPowerUsage)", per="device", kinds=GPU),
-        "power_limit": Metric(
-            "W", "min", "power limit in force (nvmlDeviceGetEnforcedPowerLimit)", per="device", kinds=GPU
+    metrics={**HOST, **STATE, **ADDED},
+    facts={
+        "throttle_source": Observed(
+            "which seconds of held clocks NVML counts, and which are seen once a second", per="device", kinds=GPU
         ),
-        "memory_peak": Metric(
-            "GB/s",
-            "last",
-            "what the memory could carry: 2 x maximum memory clock x bus width / 8 (NVML)",
-            per="device",
-            kinds=GPU,
+        "unread": Observed(
+            "which sensors and counters the GPU does not tell, and why", per="device", kinds=GPU, explains=True
         ),
-        "sm_clock": Metric("MHz", "min", "SM clock (nvmlDeviceGetClockInfo)", per="device", kinds=GPU, better="higher"),
     },
-    facts={},
 )

@@ -21,7 +21,7 @@ from gpuburn.probe import Probe, discover
 
 PASS, FAIL, INCOMPLETE, NOT_APPLICABLE = Verdict
 MET = ("limit.met", "fact.met")  # what a pass rests on: a demand on a quantity, and an answer within it
-BESIDE = ("identity.",)
+BESIDE = ("identity.", "gpu_health.")
 EVENTS = "events.jsonl"
 HARDWARE_GUARDS = ("temperature",)
 
@@ -38,7 +38,11 @@ def judge(plan: Plan, outcomes: Iterable[Outcome], record: HostRecord) -> list[F
             if step.name in limit.when.steps:
                 wanted = list(plans.demanded(plan, limit, step, probes))
                 promised = plans.promise(limit, step, probes)
-                findings += compare(Asked(limit, step, promised, wanted, plan.decision_rule, unseen(plan)), outcome)
+                told, other = plans.explained(step, probes), plans.reference(limit, step, probes)
+                asked = Asked(
+                    limit, step, promised, wanted, plan.decision_rule, unseen(plan), plan.environment, told, other
+                )
+                findings += compare(asked, outcome)
     return [*findings, *health.growth(plan, by_step, probes), *workers.findings(plan, by_step.values())]
 
 

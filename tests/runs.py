@@ -16,6 +16,7 @@ from gpuburn.agent.seal import seal
 from gpuburn.controller.run import Expected, Run
 from gpuburn.finding import Finding, Verdict
 from gpuburn.identity import REQUIRED, Boot, Event, HostRecord, Identity
+from gpuburn.limit import Limit
 from gpuburn.measurement import PERCENTILE, Fact, Metric, Reading, Work
 from gpuburn.outcome import Outcome, Status, SubjectOutcome
 from gpuburn.plan import Plan, Step
@@ -69,12 +70,27 @@ def _answer(of: Plan, step: Step) -> list[Taken]:
             for subject, point in plans.demanded(of, limit, step, discover()):
                 name = limit.about.partition(".")[2]
                 if isinstance(declared, Metric):
-                    value = next((one for one in (limit.min, limit.max) if one is not None), 1.0)
+                    value = _value(of, step, limit)
+                    if limit.of and not _demanded(of, step, limit.of):
+                        given.append(Reading(limit.of.partition(".")[2], 1.0, point, subject, ISSUED))
                     given += [Reading(name, value, point, subject, ISSUED + at) for at in range(_count(declared))]
                 else:
                     given.append(Fact(name, limit.equals or "the same", point, subject))
     given = list(dict.fromkeys(given))
     return [*given, *(worked(subject, probe) for subject in plans.subjects(of, step))]
+
+
+def _value(of: Plan, step: Step, limit: Limit) -> float:
+    """What just meets a limit; of a share of another number, that number or the most of it."""
+    if limit.of:
+        above = next((one for one in (limit.warn_above, limit.fail_above) if one is not None), 1.0)
+        return above * next((_value(of, step, one) for one in _demanded(of, step, limit.of)), 1.0)
+    bounds = (limit.min, limit.max, limit.warn_below, limit.warn_above)
+    return next((one for one in bounds if one is not None), 1.0)
+
+
+def _demanded(of: Plan, step: Step, about: str) -> list[Limit]:
+    return [one for one in of.limits if one.about == about and step.name in one.when.steps]
 
 
 def _count(metric: Metric) -> int:

@@ -186,3 +186,61 @@ def test_a_demand_on_our_own_watching_proves_nothing_where_it_is_missed_and_reje
         "limit.unproven", "incomplete",
     )  # fmt: skip
     assert judged(watching, measured(2.0)).code == "limit.met"
+
+
+LACKED = Metric("GB/s", absent="boards without it")
+SAID = "p.unanswered"
+
+
+def without(why: str, metric: Metric = LACKED, where: str = "bare_metal", of: Limit | None = None, *found: Measurement,
+            reference: Metric | None = None, subject: str = "gpu0") -> Finding:  # fmt: skip
+    """A limit on a number that is not there, where the host says why."""
+    facts = [Fact(SAID, why, subject=subject)]
+    outcome = Outcome("triad", "p", 1, Status.COMPLETED, "", 0.0, 1.0, 1, [], [*found], facts)
+    asked = Asked(of or limit(max=1), STEP, metric, [("gpu0", NOWHERE)], "simple", where, (SAID,), reference)
+    [one] = compare(asked, outcome)
+    return one
+
+
+@pytest.mark.parametrize(("why", "where", "code"), [
+    ("speed: Not Supported", "bare_metal", "not_supported"),
+    ("other: Not Supported", "bare_metal", "limit.unmeasured"),
+    ("nothing", "bare_metal", "limit.unmeasured"),
+    ("speed: Insufficient Permissions", "bare_metal", "limit.unmeasured"),
+    ("speed: Insufficient Permissions", "container", "not_observable"),
+    ("speed: Function Not Found", "vm", "not_observable"),
+    ("speed: GPU is lost", "vm", "limit.unmeasured"),
+    ("speed: Unknown Error", "container", "limit.unmeasured"),
+])  # fmt: skip
+def test_an_absence_is_excused_by_the_drivers_own_word_and_by_nothing_else(why: str, where: str, code: str) -> None:
+    one = without(why, where=where)
+    assert one.code == code
+    assert one.verdict == ("incomplete" if code == "limit.unmeasured" else "not_applicable")
+
+
+def test_no_excuse_for_what_every_device_has_what_the_sku_promises_or_another_device_said() -> None:
+    assert without("speed: Not Supported", metric=SPEED).code == "limit.unmeasured"
+    promised = limit(min=1.0, reference=Reference("sku x", 1.0, "s"))
+    assert without("speed: Not Supported", of=promised).code == "limit.unmeasured"
+    assert without("speed: Not Supported", subject="gpu1").code == "limit.unmeasured"
+
+
+@pytest.mark.parametrize(("why", "code"), [("peak: Not Supported", "not_supported"), ("nothing", "limit.no_reference")])
+def test_a_share_of_what_the_board_does_not_tell_is_not_judged(why: str, code: str) -> None:
+    share = limit(of="p.peak", fail_below=0.7)
+    assert without(why, SPEED, "bare_metal", share, measured(900.0), reference=LACKED).code == code
+    assert without(why, SPEED, "bare_metal", share, measured(900.0), reference=SPEED).code == "limit.no_reference"
+
+
+@pytest.mark.parametrize(("said", "where", "code"), [
+    ("none: Not Supported", "bare_metal", "not_supported"), ("none: Unknown Error", "bare_metal", "fact.untold"),
+    ("unknown: Not Supported", "bare_metal", "fact.untold"), ("none: Insufficient Permissions", "vm", "not_observable"),
+    ("on", "vm", "fact.failed"), ("off", "vm", "fact.met"),
+])  # fmt: skip
+def test_a_mode_that_a_board_does_not_have_is_no_wrong_mode(said: str, where: str, code: str) -> None:
+    demand = Limit("p.mig", because="r", equals="off", when=WHEN)
+    outcome = Outcome("triad", "p", 1, Status.COMPLETED, "", 0.0, 1.0, 1, [], [], [Fact("p.mig", said, subject="gpu0")])
+    asked = Asked(demand, STEP, Observed("m", absent="boards without"), [("gpu0", NOWHERE)], "simple", where)
+    assert [one.code for one in compare(asked, outcome)] == [code]
+    bare = dataclasses.replace(asked, promise=Observed("m"))
+    assert [one.code for one in compare(bare, outcome)] == [code if code.startswith("fact") else "fact.untold"]

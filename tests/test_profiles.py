@@ -38,6 +38,10 @@ def test_both_profiles_plan_together_and_what_they_share_runs_once(level: str, k
     plan = planning.make(asked(profiles=tuple(NAMES), level=level, kind=kind, count=8), "", 0.0)
     names = [step.name for step in plan.steps]
     assert len(names) == len(set(names))
+    if kind == "rehearsal":
+        assert {one.what for one in plan.left_out} >= {"step gpu_health", "step gpu_health_after"}
+    else:
+        assert names.index("gpu_health") < names.index("gemm") and names[-1] == "gpu_health_after"
 
 
 @pytest.mark.parametrize(("name", "step"), STEPS, ids=lambda one: one if isinstance(one, str) else one.name)

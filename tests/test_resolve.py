@@ -9,7 +9,7 @@ import pytest
 import runs
 from hypothesis import given, strategies as st
 
-from gpuburn import planning, resolve
+from gpuburn import planning, resolve, sku as skus
 from gpuburn.baseline import SCHEMA, Baseline, Entry
 from gpuburn.limit import Limit, When
 from gpuburn.measurement import NOWHERE, Metric, Point
@@ -138,3 +138,17 @@ def test_a_policy_that_lets_more_pass_than_ours_says_so() -> None:
     assert judged(baseline(), shares=Shares(0.96, 0.98)).loosened == ""
     for laxer in (Shares(0.0001, 0.0001), Shares(0.95, 0.96), Shares(0.94, 0.97)):
         assert judged(baseline(), shares=laxer).loosened == "within 5% of baseline b, a warning from 3%"
+
+
+@pytest.mark.parametrize(("name", "sku", "wanted"), [
+    ("nvlink_links", "h200-sxm", 18), ("nvlink_links", "h800-sxm5-80gb", 8), ("nvlink_links", "v100-sxm2-32gb", 6),
+    ("nvlink_links", "l40s", None), ("nvlink_links", "h100-nvl", None), ("pcie_width", "l4", 16),
+    ("ecc", "a100-sxm4-80gb", 1), ("ecc", "l40s", None), ("ecc", "rtx-a6000", None),
+])  # fmt: skip
+def test_what_a_sku_is_built_with_is_demanded_and_what_it_lacks_is_not(
+    name: str, sku: str, wanted: float | None
+) -> None:
+    limit = Limit("gpu_health.x", "count", "built so", of=f"sku.{name}", fail_below=1.0)
+    made = resolve.of_sku(limit, skus.load(sku), 8)
+    assert (made.min, made.source) == (wanted, "sku")
+    assert made.can_reject == (wanted is not None) and not made.uncalibrated

@@ -21,6 +21,7 @@ BLOCK = 60.0  # seconds
 WHOLE = 5  # blocks of a step that is kept as it is
 ENDS = 2  # blocks at the end of a longer one that stay as they are
 RAW = "telemetry.raw.jsonl"
+PASSES = "samples"  # the one count that a calm step has
 GAP = 5.0  # seconds between two passes that are an event: whatever held the sampler may have held more
 
 
@@ -44,7 +45,6 @@ class Keeper:
         self._blocks = [Block()]  # those that are not settled, the last one still open
         self._settled, self._event_before = 0, False
         self._first = self._at = -1.0
-        self._last: dict[tuple[str, str], float] = {}
 
     def add(self, seen: list[Taken], at: float) -> None:
         """One pass, at unix time; it is in the file when this returns."""
@@ -96,16 +96,11 @@ class Keeper:
         self._live = (self._folder / evidence.SAMPLER).open("ab")
 
     def _eventful(self, seen: Iterable[Taken], at: float) -> bool:
-        """Whether a sensor fell silent or came back, a counter of trouble grew, or the sampler was held up."""
-        now = {(one.metric, one.subject): one.value for one in seen if isinstance(one, Reading)}
-        before, self._last = self._last, now
+        """Whether something was counted that a calm step has none of, a GPU was silent, or the sampler was held up."""
         late, self._at = self._at >= 0 and at - self._at > GAP, at
-        grown = any(
-            self._metrics[name].reduce == "delta" and self._metrics[name].unit != "J" and value > before[name, subject]
-            for (name, subject), value in now.items()
-            if (name, subject) in before
-        )
-        return bool(before) and (late or grown or set(before) != set(now))
+        counted = (one for one in seen if isinstance(one, Reading) and one.metric != PASSES and one.value > 0)
+        kinds = ((self._metrics[one.metric].unit, self._metrics[one.metric].reduce) for one in counted)
+        return late or ("count", "sum") in kinds
 
 
 def thinned(taken: Iterable[Taken], metrics: dict[str, Metric]) -> Iterator[Taken]:

@@ -5,14 +5,15 @@ Reads only; changes nothing on a device. A library or a driver that is not there
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
 from gpuburn.agent.look import clean
+from gpuburn.agent.nvml_health import HEALTH, SHEETS, Value
 
-Value = str | float
 Question = Callable[[Any, Any], Value]
 
 
@@ -47,12 +48,12 @@ class Nvml:
         self.close()
 
     def look(self, names: Iterable[str] = ()) -> Seen:
-        """Ask for these values of every GPU (none named: for all). After a failure the next look opens it anew."""
+        """Ask for these values of every GPU (none named: who it is). After a failure the next look opens it anew."""
         try:
             import pynvml
         except ImportError as error:
             return Seen(absent=clean(f"no NVML binding: {error}"))
-        asked = {name: QUESTIONS[name] for name in names or QUESTIONS}
+        asked = list(names or QUESTIONS)
         try:
             if self._binding is None:
                 pynvml.nvmlInit()
@@ -63,6 +64,14 @@ class Nvml:
         except pynvml.NVMLError as error:
             self.close()
             return Seen(absent=_why(error))
+
+    def versions(self) -> tuple[str, str]:
+        """Of NVML itself ("13.580.95.05") and of CUDA that the driver carries ("13.0"); "" for what is not told."""
+        if self._binding is None:
+            return "", ""
+        library, _ = _asked(self._binding, self._binding.nvmlSystemGetNVMLVersion)
+        cuda, _ = _asked(self._binding, self._binding.nvmlSystemGetCudaDriverVersion_v2)
+        return clean(library or ""), f"{cuda // 1000}.{cuda % 1000 // 10}" if cuda else ""
 
     def close(self) -> None:
         """Leave the library, if it was opened; one that refuses to be left is left all the same."""
@@ -77,19 +86,31 @@ def look() -> Seen:
         return library.look()
 
 
-def _gpu(pynvml: ModuleType, index: int, asked: dict[str, Question]) -> Gpu:
+def _gpu(pynvml: ModuleType, index: int, asked: Iterable[str]) -> Gpu:
     handle, why = _asked(pynvml, pynvml.nvmlDeviceGetHandleByIndex, index)
     if handle is None:
-        return Gpu(index, {}, dict.fromkeys(asked, why))
-    values: dict[str, Value] = {}
-    missing: dict[str, str] = {}
-    for name, question in asked.items():
-        value, why = _asked(pynvml, question, pynvml, handle)
-        if value is None or value == "":
-            missing[name] = why or "empty"
-        else:
-            values[name] = value
-    return Gpu(index, values, missing)
+        return Gpu(index, {}, {part: why for name in asked for part in parts(name)})
+    gpu = Gpu(index)
+    for name in asked:
+        names, question = SHEETS.get(name) or ((name,), _alone(ASKABLE[name]))
+        answers, why = _asked(pynvml, question, pynvml, handle)
+        for part, value in zip(names, answers or [None] * len(names)):
+            if isinstance(value, pynvml.NVMLError):
+                gpu.missing[part] = _why(value)
+            elif value is None or value == "":
+                gpu.missing[part] = why or "empty"
+            else:
+                gpu.values[part] = value
+    return gpu
+
+
+def parts(name: str) -> tuple[str, ...]:
+    """The names of the values that a question, or a sheet of several, gives."""
+    return SHEETS[name][0] if name in SHEETS else (name,)
+
+
+def _alone(question: Question) -> Callable[[Any, Any], list[Value]]:
+    return lambda nvml, handle: [question(nvml, handle)]
 
 
 def _asked(pynvml: ModuleType, question: Callable[..., Any], *arguments: Any) -> tuple[Any, str]:
@@ -98,6 +119,8 @@ def _asked(pynvml: ModuleType, question: Callable[..., Any], *arguments: Any) ->
         return question(*arguments), ""
     except pynvml.NVMLError as error:
         return None, _why(error)
+    except AttributeError as error:  # the binding is older than the question
+        return None, clean(f"no NVML binding for it: {error}")
 
 
 def _why(error: Exception) -> str:
@@ -138,4 +161,5 @@ QUESTIONS: dict[str, Question] = {
     "memory_peak": _memory_peak,
     "sm_clock": _clock,
 }
+ASKABLE: Mapping[str, Question] = ChainMap(QUESTIONS, HEALTH)
 IDENTITY = ("uuid", "serial", "name", "pci", "vbios")

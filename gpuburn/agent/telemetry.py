@@ -10,21 +10,30 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
 from gpuburn import plan, strict
 from gpuburn.agent import nvml, sensors
+from gpuburn.agent.counters import PERIOD, Counters
+from gpuburn.agent.family import Family
 from gpuburn.agent.keeping import Keeper
 from gpuburn.agent.lifeline import die_with_parent
 from gpuburn.agent.nvml_events import NvmlEvents
 from gpuburn.agent.worker import Assignment
 from gpuburn.measurement import Reading
+from gpuburn.probe import Taken
 from gpuburn.telemetry import TELEMETRY
 
-PERIOD = 1.0
+# Whether a value says something new, by how its metric is reduced: only then is it written at once. A long step's file
+# stays within its bound so (eight GPUs for eight hours); every TENTH pass shows the course between the extremes.
+NEW: dict[str, Callable[[float, float], bool]] = {
+    "min": lambda value, before: value < before, "max": lambda value, before: value > before,
+    "last": lambda value, before: value != before,
+}  # fmt: skip
+TENTH = 10
 
 
 class Stop(Exception):
@@ -45,16 +54,64 @@ def _undisturbed() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 
 
-def passes(devices: list[plan.Device], since: float, library: nvml.Nvml) -> Iterator[list[Reading]]:
-    """One list of readings per pass; each tells how long the sampler had been blind."""
-    last = since
-    planned = [one for one in devices if one.pci or one.uuid]
+class Sampler:
+    """Everything that one step's sampler remembers from pass to pass."""
+
+    def __init__(self, devices: list[plan.Device], library: nvml.Nvml) -> None:
+        self._planned = [one for one in devices if one.pci or one.uuid]
+        self._library, self._counters, self._family = library, Counters(), Family()
+        self._extreme: dict[tuple[str, str], float] = {}
+        self._last: dict[tuple[str, str], float] = {}
+        self._told: set[str] = set()
+        self._passes = 0
+
+    def gpus(self, now: float) -> Iterator[Taken]:
+        """What the planned GPUs tell at this pass."""
+        for subject, seen in sensors.found(self._planned, self._library):
+            yield from self._counters.taken(subject, seen, now)
+            if seen is None:
+                continue
+            yield from sensors.gpu(subject, seen)
+            if "processes" in seen.values:
+                foreign = self._family.foreign(str(seen.values["processes"]))
+                yield Reading("foreign", float(foreign), subject=subject)
+            if subject not in self._told:
+                self._told.add(subject)
+                yield sensors.unread(subject, seen)
+
+    def news(self, now: float) -> Iterator[Taken]:
+        """What one pass adds to the evidence: nothing that it already says."""
+        self._passes += 1
+        for one in (*sensors.host(), *self.gpus(now)):
+            if not isinstance(one, Reading) or self._new(one):
+                yield one
+
+    def _new(self, one: Reading) -> bool:
+        new = NEW.get(TELEMETRY.metrics[one.metric].reduce)
+        key = (one.metric, one.subject)
+        if new is None or key not in self._extreme:
+            self._extreme[key] = self._last[key] = one.value
+            return True
+        extreme = new(one.value, self._extreme[key])
+        if extreme:
+            self._extreme[key] = one.value
+        course = self._passes % TENTH == 0 and one.value != self._last[key]
+        if extreme or course:
+            self._last[key] = one.value
+        return extreme or course
+
+
+def passes(devices: list[plan.Device], since: float, library: nvml.Nvml) -> Iterator[list[Taken]]:
+    """One list per pass, a reading of the host first; each tells how long the sampler had been blind."""
+    last, sampler = since, Sampler(devices, library)
     while True:
         now = time.time()
-        seen = [Reading("samples", 1.0, subject="host"), Reading("gap", max(0.0, now - last), subject="host")]
-        seen += [*sensors.host(), *sensors.gpus(planned, library)]
+        seen: list[Taken] = [
+            Reading("samples", 1.0, subject="host"), Reading("gap", max(0.0, now - last), subject="host")
+        ]  # fmt: skip
+        seen += sampler.news(now)
         last = now
-        yield [dataclasses.replace(reading, at=now) for reading in seen]
+        yield [dataclasses.replace(one, at=now) if isinstance(one, Reading) else one for one in seen]
 
 
 def main() -> None:
@@ -67,11 +124,13 @@ def main() -> None:
     keeper = Keeper(folder, TELEMETRY.metrics)
     with nvml.Nvml() as library, NvmlEvents(folder, assignment.devices, library) as events:
         try:
-            for seen in passes(assignment.devices, time.time(), library):
+            begun = time.time()
+            for seen in passes(assignment.devices, begun, library):
                 with _undisturbed():
-                    keeper.add(list(seen), seen[0].at)
+                    keeper.add(seen, begun)
                 events.look()
-                time.sleep(max(0.0, PERIOD - (time.time() - seen[0].at)))
+                time.sleep(max(0.0, PERIOD - (time.time() - begun)))
+                begun = time.time()
         except Stop:
             with _undisturbed():
                 keeper.close()

@@ -33,7 +33,8 @@ import json, sys; from gpuburn import plan, strict; from gpuburn.agent import nv
 devices = strict.build(list[plan.Device], json.loads(sys.argv[1]), "devices")
 with nvml.Nvml() as library:
     for _ in sys.stdin:
-        print(json.dumps([[r.subject, r.metric, r.value] for r in sensors.gpus(devices, library)]), flush=True)
+        seen = [r for name, gpu in sensors.found(devices, library) if gpu for r in sensors.gpu(name, gpu)]
+        print(json.dumps([[r.subject, r.metric, r.value] for r in seen]), flush=True)
 """
 compiled = pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler for the fake libnvidia-ml.so.1")
 
@@ -105,7 +106,11 @@ def sampler(built, tmp_path):
         assert one.wait(30) == 0
 
 
-STEADY = {"power_limit": 700.0, "memory_peak": 4916.736, "sm_clock": 345.0}
+STEADY = {
+    "power_limit": 700.0, "memory_peak": 4916.736, "sm_clock": 345.0, "pcie_gen": 5.0, "pcie_gen_max": 5.0,
+    "pcie_width": 16.0, "pcie_width_max": 16.0, "slowdown_at": 89.0, "memory_max_at": 95.0, "margin": 50.0,
+    "memory_temperature": 35.0,
+}  # fmt: skip
 COOL = {"temperature": 31.0, "power": 75.25, **STEADY}
 WARM = {"temperature": 33.0, "power": 77.0, **STEADY}
 
@@ -180,10 +185,14 @@ def test_only_what_is_asked_for_is_asked(monkeypatch, binding):
     asked = []
     binding.nvmlDeviceGetCount = lambda: 1
     binding.nvmlDeviceGetHandleByIndex = lambda index: index
-    for name in nvml.QUESTIONS:
-        monkeypatch.setitem(nvml.QUESTIONS, name, lambda library, handle, name=name: asked.append(name) or name)
+    for name in nvml.ASKABLE:
+        book = nvml.QUESTIONS if name in nvml.QUESTIONS else nvml.HEALTH
+        monkeypatch.setitem(book, name, lambda library, handle, name=name: asked.append(name) or name)
+    for name, (parts, _) in nvml.SHEETS.items():
+        sheet = (parts, lambda library, handle, name=name, parts=parts: asked.append(name) or parts)
+        monkeypatch.setitem(nvml.SHEETS, name, sheet)
     nvml.Nvml().look(sensors.ASKED)
-    assert asked == ["uuid", "pci", "temperature", "power", "power_limit", "memory_peak", "sm_clock"]
+    assert asked == list(sensors.ASKED)
 
 
 def test_the_sampler_appends_whole_lines_until_it_is_told_to_stop(tmp_path):

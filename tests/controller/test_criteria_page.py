@@ -150,7 +150,8 @@ def ours() -> Iterator[str]:
     """Every text of ours that a document can show, from its source."""
     for name in profile.names():
         yield profile.load(name).doc
-        yield from (step.because for step in profile.load(name).steps)
+        for step in profile.load(name).steps:
+            yield from (step.because, *(size.left_out for size in (*step.levels.values(), *step.rehearsal.values())))
     for limit in limits.load():
         yield limit.because or limit.informational
     for row in policies.load().rows:

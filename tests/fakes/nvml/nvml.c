@@ -1,53 +1,38 @@
-/* A stand-in for NVIDIA's libnvidia-ml.so.1, driven by the scenario file that GPUBURN_FAKE_NVML names.
+/* A stand-in for NVIDIA's libnvidia-ml.so.1, driven by the scenario file that GPUBURN_FAKE_NVML names (see scenario.c).
 
-   Lines: "library driver VERSION", "library count N", "library init !CODE", and "GPU NAME VALUE". A value "!CODE" is that NVML error; the
-   name "*" stands for every question about the GPU, "handle" for the getting of its handle. What no line tells is not
-   supported (3). The file is read at every call, so a test may change it while a process runs.
-   Only what pynvml calls for our readers is here; anything else is "function not found", as with an old driver. */
+   Lines: "library driver VERSION", "library count N", "library init !CODE", and "GPU NAME VALUE"; "handle" stands for
+   the getting of a GPU's handle. What no line tells is not supported (3).
+   Only what pynvml calls for our readers is here (health.c has what speaks of wear and faults); anything else is
+   "function not found", as with an old driver. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "fake.h"
 
-enum { OK = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, TOO_SMALL = 7, UNKNOWN = 999, GPUS = 64 };
-
-typedef struct { int index; } Gpu;
-typedef struct { unsigned long long total, free, used; } Memory;
+typedef struct { Big total, free, used; } Memory;
 typedef struct { char legacy[16]; unsigned domain, bus, device, id, subsystem; char text[32]; } Pci;
 
 static int ready;
 static Gpu gpus[GPUS];
 
-/* The value of "who name value" into out; OK, the error it stands for, or NOT_SUPPORTED where no line tells. */
-static int told(const char *who, const char *name, char *out, size_t size) {
-    const char *path = getenv("GPUBURN_FAKE_NVML");
-    FILE *file = path ? fopen(path, "r") : NULL;
-    char line[512], first[32], second[64], value[256];
-    int found = NOT_SUPPORTED;
-    if (!file) return UNKNOWN;
-    while (fgets(line, sizeof line, file)) {
-        if (sscanf(line, "%31s %63s %255[^\n]", first, second, value) != 3 || strcmp(first, who)) continue;
-        if (strcmp(second, name) && strcmp(second, "*")) continue;
-        if (value[0] == '!') { found = atoi(value + 1); break; }
-        if (strlen(value) >= size) { found = TOO_SMALL; break; }
-        strcpy(out, value);
-        found = OK;
-        break;
-    }
-    fclose(file);
-    return found;
-}
-
-static int asked(const Gpu *gpu, const char *name, char *out, size_t size) {
+int asked(const Gpu *gpu, const char *name, char *out, size_t size) {
     char who[16];
     if (!ready) return UNINITIALIZED;
     snprintf(who, sizeof who, "%d", gpu->index);
     return told(who, name, out, size);
 }
 
-static int number(const Gpu *gpu, const char *name, unsigned *out) {
+int big(const Gpu *gpu, const char *name, Big *out) {
     char text[64];
     int error = asked(gpu, name, text, sizeof text);
-    if (!error) *out = (unsigned)strtoul(text, NULL, 10);
+    if (!error) *out = strtoull(text, NULL, 10);
+    return error;
+}
+
+int number(const Gpu *gpu, const char *name, unsigned *out) {
+    Big value = 0;
+    int error = big(gpu, name, &value);
+    if (!error) *out = (unsigned)value;
     return error;
 }
 
@@ -65,6 +50,15 @@ int nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
 int nvmlShutdown(void) { ready -= ready > 0; return OK; }
 
 int nvmlSystemGetDriverVersion(char *out, unsigned size) { return told("library", "driver", out, size); }
+
+int nvmlSystemGetNVMLVersion(char *out, unsigned size) { return told("library", "nvml", out, size); }
+
+int nvmlSystemGetCudaDriverVersion_v2(int *out) {
+    char text[16];
+    int error = told("library", "cuda", text, sizeof text);
+    if (!error) *out = atoi(text);
+    return error;
+}
 
 int nvmlDeviceGetCount_v2(unsigned *count) {
     char text[16];
@@ -99,8 +93,9 @@ int nvmlDeviceGetPciInfo_v3(Gpu *gpu, Pci *out) {
 int nvmlDeviceGetMemoryInfo(Gpu *gpu, Memory *out) {
     unsigned mib = 0;
     int error = number(gpu, "memory_mib", &mib);
-    out->total = out->free = (unsigned long long)mib << 20;
+    out->total = out->free = (Big)mib << 20;
     out->used = 0;
+    if (!error && !number(gpu, "memory_used_mib", &mib)) out->used = (Big)mib << 20;
     return error;
 }
 
@@ -130,7 +125,10 @@ const char *nvmlErrorString(int code) {
         case 4: return "Insufficient Permissions";
         case 9: return "Driver Not Loaded";
         case 10: return "Timeout";
+        case 14: return "infoROM is corrupted";
         case 15: return "GPU is lost";
+        case 16: return "GPU requires reset";
+        case 18: return "Driver/library version mismatch";
         default: return "Unknown Error";
     }
 }
