@@ -39,6 +39,11 @@ class Device:
     uuid: str = ""
     serial: str = ""
 
+    @property
+    def gpu(self) -> bool:
+        """Whether it is a GPU that NVML tells of, also a simulated one."""
+        return self.name.startswith("gpu")
+
 
 @dataclass(frozen=True, slots=True)
 class Guard:

@@ -21,7 +21,7 @@ from gpuburn.probe import Probe, discover
 
 PASS, FAIL, INCOMPLETE, NOT_APPLICABLE = Verdict
 MET = ("limit.met", "fact.met")  # what a pass rests on: a demand on a quantity, and an answer within it
-BESIDE = ("identity.", "gpu_health.")
+BESIDE = ("identity.", "gpu_health.", "host_health.")
 EVENTS = "events.jsonl"
 HARDWARE_GUARDS = ("temperature",)
 

@@ -33,7 +33,7 @@ def told(environment: str, as_json: bool) -> tuple[str, int]:
     known(environment, get_args(Environment), "--environment")
     parts: list[tuple[Outcome, list[Finding]]] = []
     for name in PROBES:
-        if name in discover() and (name != "gpu_health" or by_hand.devices(0)[0].kind == "cuda"):
+        if name in discover() and (name != "gpu_health" or by_hand.devices(0)[0].gpu):
             plan = by_hand.plan_of(name, {}, 0, environment)  # type: ignore[arg-type]
             outcome = by_hand.carried_out(plan)
             parts.append((outcome, list(judged(plan, outcome))))

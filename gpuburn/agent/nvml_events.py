@@ -30,7 +30,7 @@ class NvmlEvents:
 
     def __init__(self, folder: Path, planned: Iterable[plan.Device], library: nvml.Nvml) -> None:
         self._path = folder / evidence.NVML_EVENTS
-        self._planned = [one for one in planned if one.kind == "cuda"]
+        self._planned = [one for one in planned if one.gpu]
         self._library = library
         self._binding: ModuleType | None = None
         self._set: Any = None

@@ -58,7 +58,7 @@ class Sampler:
     """Everything that one step's sampler remembers from pass to pass."""
 
     def __init__(self, devices: list[plan.Device], library: nvml.Nvml) -> None:
-        self._planned = [one for one in devices if one.pci or one.uuid]
+        self._planned = [one for one in devices if one.gpu]
         self._library, self._counters, self._family = library, Counters(), Family()
         self._extreme: dict[tuple[str, str], float] = {}
         self._last: dict[tuple[str, str], float] = {}

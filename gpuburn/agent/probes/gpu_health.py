@@ -75,7 +75,7 @@ def gpu_health(host: Host) -> Iterator[Taken]:
     from gpuburn.agent import nvml, sensors
     from gpuburn.agent.nvml_health import HEALTH, SHEETS
 
-    planned = [one for one in host.devices if one.kind == "cuda"]
+    planned = [one for one in host.devices if one.gpu]
     if planned:
         with nvml.Nvml() as library:
             seen = library.look(("uuid", "pci", *HEALTH, *SHEETS))

@@ -173,7 +173,7 @@ def memory(told: Identity, devices: list[Device], cards: Seen) -> Iterator[Taken
     from gpuburn.agent.sensors import same
 
     total = float(told.value("memory.total").split()[0]) / 2**20 if told.value("memory.total") else 0.0
-    planned = [one for one in devices if one.kind == "cuda"]
+    planned = [one for one in devices if one.gpu]
     sizes = [
         float(gpu.values["memory"])
         for one in planned

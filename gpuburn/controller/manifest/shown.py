@@ -188,7 +188,7 @@ def _memory(found: Shown, look: Identity) -> None:
 
 
 def _gpus(found: Shown, look: Identity, collected: Collected) -> None:
-    devices = {one.name: one for one in collected.plan.devices if one.kind == "cuda"}
+    devices = {one.name: one for one in collected.plan.devices if one.gpu}
     for outcome in collected.outcomes:
         for fact in outcome.facts:
             if fact.name in FACTS and fact.subject in devices:
