@@ -44,10 +44,10 @@ class Asked:
     promise: Metric | Observed
     wanted: list[tuple[str, Point]]
     rule: str = "simple"
-    blind: str = ""  # why not everything can be seen in this run
     environment: str = "bare_metal"
     explained: tuple[str, ...] = ()  # full names of the facts that say why a number is absent
     reference: Metric | None = None  # behind the number that the limit is a share of
+    blind: str = ""  # why not everything of the host can be seen in this run
 
     def finding(self, code: str, verdict: Verdict, why: str, subject: str, point: Point, marginal: bool = False
                 ) -> Finding:  # fmt: skip

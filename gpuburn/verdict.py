@@ -40,7 +40,7 @@ def judge(plan: Plan, outcomes: Iterable[Outcome], record: HostRecord) -> list[F
                 promised = plans.promise(limit, step, probes)
                 told, other = plans.explained(step, probes), plans.reference(limit, step, probes)
                 asked = Asked(
-                    limit, step, promised, wanted, plan.decision_rule, unseen(plan), plan.environment, told, other
+                    limit, step, promised, wanted, plan.decision_rule, plan.environment, told, other, unseen(plan)
                 )
                 findings += compare(asked, outcome)
     return [*findings, *health.growth(plan, by_step, probes), *workers.findings(plan, by_step.values())]

@@ -14,7 +14,7 @@ from gpuburn import evidence, run_folder, strict
 from gpuburn.events import NVML_ABSENT, NVML_DBE, NVML_LOST, NVML_UNREADABLE, NVML_XID
 from gpuburn.identity import Event
 from gpuburn.plan import Device
-from tests.fakes.nvml.build import HEALTHY, SOURCE, environment, library
+from tests.fakes.nvml.build import HEALTHY, SOURCES, environment, library
 
 ROOT = Path(__file__).parents[2]
 PLANNED = [Device("gpu0", "cuda", pci="0000:18:00.0"), Device("gpu1", "cuda", pci="0000:2a:00.0")]
@@ -91,7 +91,7 @@ def test_why_nothing_is_told_is_an_event_once_and_a_neighbour_is_still_heard(hea
 def test_an_old_driver_without_these_functions_is_said(heard, tmp_path):
     old = tmp_path / "old" / "libnvidia-ml.so.1"
     old.parent.mkdir()
-    subprocess.run(["cc", "-shared", "-fPIC", "-DWITHOUT_EVENTS", "-o", str(old), str(SOURCE)], check=True)
+    subprocess.run(["cc", "-shared", "-fPIC", "-DWITHOUT_EVENTS", "-o", str(old), *map(str, SOURCES)], check=True)
     events = heard(HEALTHY, HEALTHY, env={"LD_LIBRARY_PATH": str(old.parent)})
     assert events == [(NVML_ABSENT, "host", "NVML tells no events: Function Not Found")]
 
