@@ -29,6 +29,7 @@ from gpuburn.strict import Refused
 
 PATIENCE = 10.0  # seconds from SIGTERM to SIGKILL, and from SIGKILL to "unkillable"
 BLIND = 15.0  # seconds without a line of the sampler, which writes one a second
+FIRST = 5.0  # seconds that a step which is over waits for the sampler's first pass
 WHY = 1000  # characters
 WORKER = "gpuburn.agent.worker"
 # Variables that change speed or bits. Others are left out of the outcome, for some hold secrets.
@@ -78,7 +79,7 @@ class Processes:
         self.workers: dict[str, subprocess.Popen[bytes]] = {}
         self.sampler: subprocess.Popen[bytes] | None = None
         self._seen: list[processes.Process] = []
-        self._size, self._grown = 0, time.monotonic()
+        self._size, self._grown, self._over = 0, time.monotonic(), 0.0
         self._before = processes.tree([os.getpid()])
 
     def start(self) -> None:
@@ -147,7 +148,14 @@ class Processes:
         waiting = self.step.scope == "device" and running and not os.path.lexists(go)
         if waiting and all((self.folder / f"ready.{name}").exists() for name in running):
             os.close(os.open(go, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644))
-        return not running
+        return not running and self._watched()
+
+    def _watched(self) -> bool:
+        """Whether the sampler has seen anything of a step that is over, or need not: a short step waits for it."""
+        self._over = self._over or time.monotonic()
+        failed = any(one.poll() for one in self.workers.values())
+        late = time.monotonic() - self._over > FIRST
+        return failed or late or not self.sampler or _size(self.folder / "telemetry.jsonl") > 0
 
     def blind(self) -> str:
         """Why the sampler no longer sees; "" while it runs and writes."""

@@ -8,9 +8,10 @@ import pytest
 
 from . import accepting
 from .accepting import start
+from .host import Host
 from .lab import Lab, Layer
 from .simulated import Simulated
-from .test_accept import _running, agent  # noqa: F401  (a fixture)
+from .test_accept import agent  # noqa: F401  (a fixture)
 from .waiting import until
 
 EIGHT = {
@@ -33,7 +34,7 @@ def two(lab: Lab, agent: Layer, tmp_path: Path):  # noqa: F811
 def test_one_of_eight_gpus_falls_off_the_bus(lab: Lab, two: list[Simulated], tmp_path: Path):
     whole, losing = two
     run = start(lab, [whole.host, losing.host], tmp_path / "reports", EIGHT)
-    until(lambda: _running(losing.host, "gemm"), "the step to run", timeout=300)
+    until(lambda: _seen(losing.host), "the sampler to see the GPU at work", timeout=300)
     losing.say(OFF, "3 xid 79")
     output, _ = run.communicate(timeout=900)
     ran = accepting.Ran(run.returncode, output, tmp_path / "reports")
@@ -48,3 +49,9 @@ def test_one_of_eight_gpus_falls_off_the_bus(lab: Lab, two: list[Simulated], tmp
     worked = {one["subject"] for one in ran.host("losing")["findings"]
               if one["step"] == "gemm" and one["code"] == "step.worked"}  # fmt: skip
     assert worked >= {f"gpu{number}" for number in range(8) if number != 3}, "the others finish"
+
+
+def _seen(host: Host) -> bool:
+    """Whether the sampler has read gpu3 during step gemm."""
+    found = host.ssh("sh", "-c", "grep -l gpu3 /var/lib/gpuburn/2*/steps/gemm/telemetry.jsonl", check=False)
+    return found.returncode == 0
