@@ -17,50 +17,20 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from gpuburn import __version__, judgement, resolve, strict
-from gpuburn.controller import inventory
+from gpuburn.controller import named
 from gpuburn.controller.collect import Collected
 from gpuburn.controller.manifest.shown import shown
+from gpuburn.controller.named import Part, Said, facts
 from gpuburn.decision import marks
 from gpuburn.finding import Finding, Verdict
-from gpuburn.identity import Identity
-from gpuburn.measurement import UNTOLD, Metric
-from gpuburn.plan import HOST, Plan, Step, owner
+from gpuburn.measurement import Metric
+from gpuburn.plan import Plan, Step, owner
 from gpuburn.probe import discover
 from gpuburn.verdict import proves
 
 SCHEMA: Literal["gpuburn/judged/1"] = "gpuburn/judged/1"
 KEPT = 2  # raised when more is kept of the same evidence
 LIMIT = 16 * strict.MEBIBYTE
-PARTS = {"identity.gpu_uuid": "uuid", "identity.gpu_serial": "serial"}
-SERIALS = {"dmi.product_serial": "serial", "dmi.board_serial": "board", "dmi.chassis_serial": "chassis"}
-ITSELF = ("dmi.product_serial", "dmi.board_serial", "dmi.chassis_serial", "dmi.product_uuid")
-VERSIONS = {"identity.driver": "driver", "identity.gpu_vbios": "vbios", "identity.torch": "torch",
-            "identity.kernel": "kernel", "identity.os": "os"}  # fmt: skip
-FIRMWARE = {"dmi.bios_version": "bios", "cpu.microcode": "microcode"}
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A number that one part of the host says of itself.
-
-    kind: uuid, serial, board, chassis, boot; on bare metal also disk, mac, dimm (parts.py).
-    """
-
-    subject: str
-    kind: str
-    value: str
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """One string about one subject: a fact that a cohort must share, or the version of something."""
-
-    about: str
-    subject: str
-    value: str
-    step: str = ""
-    point: str = ""
-    profiles: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,28 +120,19 @@ def judged(collected: Collected, trends: Iterable[Trend] = ()) -> Judged:
     """The digest of what was collected. trends: of its long steps (trend.py)."""
     plan, findings = collected.plan, collected.findings
     looks = collected.result.record.identities if collected.result else []
-    versions = [*_versions(collected), *_firmware(looks)]
+    told = [*named.versions(collected, looks)]
     met = {profile for f in findings if proves(f) for profile in f.profiles}
     return Judged(
         SCHEMA, plan.host, version(), plan.criteria, collected.result is not None, collected.refused,
         collected.verdicts, {profile: sorted(marks(findings, profile)) for profile in plan.profiles},
         [one for one in findings if one.marginal or one.verdict in (Verdict.FAIL, Verdict.INCOMPLETE)],
-        [*_serials(looks), *_boots(collected), *_parts(collected), *_inventory(plan, looks)], versions,
+        [*named.parts(collected, looks)], told,
         [*_shared(collected)],
-        _cohort(plan, versions, collected), [*series(collected)], [*_references(plan)], [*trends], sorted(met),
+        _cohort(plan, told, collected), [*series(collected)], [*_references(plan)], [*trends], sorted(met),
         plan.deadline, demanded(plan),
         {str(v): sum(one.verdict is v for one in findings) for v in Verdict}, shown=shown(collected).kept(),
-        itself=_itself(collected, looks),
+        itself=named.itself(collected, looks),
     )  # fmt: skip
-
-
-def _itself(collected: Collected, looks: list[Identity]) -> dict[str, str]:
-    """As it was at the end of the run; a number is there only if the host told it."""
-    found = {name: looks[-1].value(name) for name in ITSELF} if looks else {}
-    for outcome in collected.outcomes:
-        for m in (m for m in outcome.measurements if m.name == "identity.gpus"):
-            found["gpus"] = f"{m.value:g}"
-    return {name: value for name, value in found.items() if value}
 
 
 def demanded(plan: Plan) -> dict[str, Any]:
@@ -182,24 +143,6 @@ def demanded(plan: Plan) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _serials(looks: list[Identity]) -> Iterator[Part]:
-    for name, kind in SERIALS.items():
-        for value in sorted({look.value(name) for look in looks} - {""}):
-            yield Part(HOST, kind, value)
-
-
-def _boots(collected: Collected) -> Iterator[Part]:
-    """A boot's id is of one boot of one machine: two hosts with the same one are one machine."""
-    for boot in collected.result.record.boots if collected.result else []:
-        yield Part(HOST, "boot", boot.boot_id)
-
-
-def _inventory(plan: Plan, looks: list[Identity]) -> Iterator[Part]:
-    """Only of bare metal: a hypervisor gives the same serial to the disks of every guest."""
-    if plan.environment == "bare_metal":
-        yield from (Part(*one) for one in inventory.numbers(looks))
-
-
 def _references(plan: Plan) -> Iterator[Referred]:
     for one in plan.limits:
         warn = one.warn_below if one.warn_below is not None else one.warn_above
@@ -208,44 +151,15 @@ def _references(plan: Plan) -> Iterator[Referred]:
             yield Referred(one.about, one.when.steps[0], point, one.reference.name, one.reference.value, share)
 
 
-def _parts(collected: Collected) -> Iterator[Part]:
-    for fact in _facts(collected, PARTS):
-        if not fact.value.startswith(UNTOLD):
-            yield Part(fact.subject, PARTS[fact.about], fact.value)
-
-
-def _versions(collected: Collected) -> Iterator[Said]:
-    for fact in _facts(collected, VERSIONS):
-        yield Said(VERSIONS[fact.about], fact.subject, fact.value)
-
-
-def _firmware(looks: list[Identity]) -> Iterator[Said]:
-    for name, about in FIRMWARE.items():
-        if looks and (value := looks[-1].value(name)):
-            yield Said(about, HOST, value)
-    for look in looks[-1:]:
-        yield from (Said(*one) for one in inventory.firmware(look))
-
-
 def _shared(collected: Collected) -> Iterator[Said]:
     """The facts that the plan wants to be the same over the cohort."""
-    yield from _facts(collected, {one.about for one in collected.plan.limits if one.agree == "cohort"})
-
-
-def _facts(collected: Collected, names: Iterable[str]) -> Iterator[Said]:
-    wanted = set(names)
-    for outcome in collected.outcomes:
-        for fact in outcome.facts:
-            if fact.name in wanted:
-                step = collected.plan.step(outcome.step)
-                served = list(step.profiles) if step else []
-                yield Said(fact.name, fact.subject, fact.value, outcome.step, str(fact.point), served)
+    yield from facts(collected, {one.about for one in collected.plan.limits if one.agree == "cohort"})
 
 
 def _cohort(plan: Plan, versions: list[Said], collected: Collected) -> str:
     """Who is comparable: the same kind, model, driver, torch and power limit; a rehearsal's CPU is its model."""
     told = {one.about: one.value for one in versions}
-    model = plan.sku or next((fact.value for fact in _facts(collected, ["identity.cpu_model"])), "unknown CPU")
+    model = plan.sku or next((fact.value for fact in facts(collected, ["identity.cpu_model"])), "unknown CPU")
     limits = {round(m.value) for o in collected.outcomes for m in o.measurements if m.name == "telemetry.power_limit"}
     power = f"{min(limits)}-{max(limits)} W" if len(limits) > 1 else f"{limits.pop()} W" if limits else ""
     parts = (plan.kind, model, told.get("driver", ""), f"torch {told.get('torch', '?')}", power)

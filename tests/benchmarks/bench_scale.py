@@ -20,7 +20,8 @@ import runs
 
 from gpuburn import journal, planning, resolve, strict
 from gpuburn.controller import account, archives
-from gpuburn.controller.judged import SCHEMA, Judged, Part, Said, Series, demanded, encode, version
+from gpuburn.controller.judged import SCHEMA, Judged, Series, demanded, encode, version
+from gpuburn.controller.named import Part, Said
 from gpuburn.controller.run import Run
 from gpuburn.finding import Verdict
 from gpuburn.measurement import Metric

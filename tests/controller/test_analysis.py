@@ -12,7 +12,8 @@ import runs
 from gpuburn.controller import breaking
 from gpuburn.controller.account import Account, settle
 from gpuburn.controller.analysis import Analysis, analyse, proofs
-from gpuburn.controller.judged import SCHEMA, Judged, Part, Referred, Said, Series, Trend
+from gpuburn.controller.judged import SCHEMA, Judged, Referred, Series, Trend
+from gpuburn.controller.named import Part, Said
 from gpuburn.controller.reach import Way
 from gpuburn.controller.run import Expected, Run
 from gpuburn.finding import Finding, Verdict, finding

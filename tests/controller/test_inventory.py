@@ -7,9 +7,9 @@ import dataclasses
 import pytest
 import runs
 
-from gpuburn.controller import inventory, judged
+from gpuburn.controller import inventory, named
 from gpuburn.controller.analysis import analyse
-from gpuburn.controller.judged import Part, Said
+from gpuburn.controller.named import Part, Said
 from gpuburn.identity import Identity
 from tests.controller.test_analysis import POLICY, added, host
 
@@ -50,7 +50,7 @@ def test_firmware_is_compared_within_one_model() -> None:
 @pytest.mark.parametrize(("environment", "wanted"), [("bare_metal", 3), ("vm", 0), ("container", 0)])
 def test_a_guests_disks_have_no_numbers_of_their_own(environment: str, wanted: int) -> None:
     plan = dataclasses.replace(runs.plan(), environment=environment)
-    assert len(list(judged._inventory(plan, [LOOK]))) == wanted
+    assert len(list(named._inventory(plan, [LOOK]))) == wanted
 
 
 def test_one_module_in_two_hosts_is_told_of_both() -> None:

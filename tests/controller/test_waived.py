@@ -13,7 +13,7 @@ import pytest
 from gpuburn import strict, waiver
 from gpuburn.controller import waived, whole_run
 from gpuburn.controller.account import Account
-from gpuburn.controller.judged import Part
+from gpuburn.controller.named import Part
 from gpuburn.controller.reach import Way
 from gpuburn.controller.run import POLICY, WAIVERS, Expected, Run
 from gpuburn.finding import Verdict
