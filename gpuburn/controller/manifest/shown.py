@@ -82,13 +82,13 @@ PREFIX: dict[Kind, str] = {"gpu": "gpu", "nic": "nic.", "nvme": "disk.nvme", "di
 # {column: keys of the part's source, the first that is there counts, and how it is read}
 SOURCES: dict[Kind, Table] = {
     "nic": {
-        "nic_mac": (("permanent", "mac"), _mac),
+        "nic_mac": (("permanent",), _mac),  # burnt in: a bond's or an assigned address is nobody's number
         "nic_model": (("model",), _as_is), "nic_firmware": (("firmware",), _as_is),
     },
     "nvme": {
         "nvme_serial": (("serial",), _as_is),
         "nvme_model": (("model",), _as_is), "nvme_firmware": (("firmware",), _as_is),
-        "nvme_size_gb": (("size", "sectors"), _as_is),  # in bytes; below
+        "nvme_size_gb": (("sectors",), _as_is),  # below
     },
     "dimm": {
         "dimm_serial": (("serial",), _as_is),
@@ -172,10 +172,10 @@ def _sources(found: Shown, look: Identity, kind: Kind) -> None:
 
 def _size(found: Shown, look: Identity, source: str) -> None:
     """A disk's size in GB of 1e9 bytes: the kernel tells sectors of 512 bytes, whatever the disk's own are."""
-    for key, unit in (("size", 1), ("sectors", 512)):
-        if (text := look.value(f"{source}.{key}")).isdigit():
-            found.parts[source]["nvme_size_gb"] = cells.amount(round(int(text) * unit / 1e9, 3))
-            return
+    if (text := look.value(f"{source}.sectors")).isdigit():
+        found.parts[source]["nvme_size_gb"] = cells.amount(round(int(text) * 512 / 1e9, 3))
+    elif why := look.missing.get(f"{source}.sectors", ""):
+        found.missing[f"{source}.nvme_size_gb"] = why
 
 
 def _memory(found: Shown, look: Identity) -> None:

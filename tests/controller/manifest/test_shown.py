@@ -22,7 +22,13 @@ SOURCES: dict[str, dict[str, str]] = {
     "dmi": {"product_serial": "P1", "board_serial": "B1", "chassis_serial": "To be filled by O.E.M."},
     "cpu": {"model": "Xeon  8480"},
     "memory": {"total": "65011712 kB"},
-    "nic.eth0": {"mac": "00:11:22:33:44:00", "model": "CX7", "firmware": "28.39", "speed": "400000"},
+    "nic.eth0": {
+        "mac": "00:11:22:33:44:00",
+        "permanent": "00:11:22:33:44:00",
+        "model": "CX7",
+        "firmware": "28.39",
+        "speed": "400000",
+    },
     "nic.eth1": {"mac": "aa:aa:aa:aa:aa:aa", "permanent": "00:11:22:33:44:01"},
     "disk.nvme0n1": {"serial": "N1", "model": "PM9A3", "firmware": "F1", "sectors": "7501476528"},
     "disk.nvme0n2": {"serial": "N1", "model": "PM9A3", "sectors": "8"},
@@ -31,8 +37,8 @@ SOURCES: dict[str, dict[str, str]] = {
     "nvml.gpu0": {"board_part": "900-21010"},
 }
 MODULES = {
-    "dimm.A1": {"serial": "D1", "part": "M1", "size": "32768"},
-    "dimm.A2": {"serial": "D2", "part": "M1", "size": "32768"},
+    "dimm.A1": {"serial": "D1", "part": "M1", "size": "32768 MiB"},
+    "dimm.A2": {"serial": "D2", "part": "M1", "size": "32768 MiB"},
 }
 
 
@@ -78,6 +84,13 @@ def test_modules_tell_the_memory_before_the_kernel_does() -> None:
     assert found.parts["dimm.A1"] == {
         "dimm_serial": "D1", "dimm_part": "M1", "dimm_size_gib": "32", "dimm_slot": "A1"
     }  # fmt: skip
+
+
+def test_an_assigned_address_is_not_the_adapters_own() -> None:
+    why = "the address was assigned, not burnt in"
+    sources = {**SOURCES, "nic.eth0": {"mac": "00:11:22:33:44:00"}}
+    found = shown(collected(look(sources=sources, missing={"nic.eth0.permanent": why})))
+    assert found.parts["nic.eth0"] == {} and found.missing["nic.eth0.nic_mac"] == why
 
 
 def test_why_something_is_not_told_is_kept() -> None:
@@ -162,6 +175,7 @@ def test_the_sources_are_named_as_the_agent_names_them(tmp_path: Path) -> None:
     """A host of files, looked at by the agent."""
     for path, text in {
         "sys/class/net/eth0/address": "00:11:22:33:44:00", "sys/class/net/eth0/device/vendor": "0x15b3",
+        "sys/class/net/eth0/addr_assign_type": "0",
         "sys/block/nvme0n1/size": "7501476528", "sys/block/nvme0n1/device/serial": "N1",
         "sys/block/nvme0n1/device/model": "PM9A3", "sys/block/nvme0n1/device/firmware_rev": "F1",
         "sys/class/dmi/id/product_serial": "P1", "sys/class/dmi/id/board_serial": "B1",
