@@ -25,7 +25,7 @@ SHORT = {**PROBE.smoke, "every": EVERY, "steps": STEPS}
 
 
 def host(folder, seed=1, **faults):
-    return ForkedHost("host", folder, DEVICES, seed, 1, faults)
+    return ForkedHost("host", folder, DEVICES, seed, 1, faults=faults)
 
 
 def numbers(taken):
