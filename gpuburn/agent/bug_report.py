@@ -139,10 +139,10 @@ class BugReport:
                 kept.append(f"{path.name} ({size} bytes)")
                 continue
             if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path, ignore_errors=True)
+                shutil.rmtree(path, ignore_errors=True)  # what cannot be removed is told below
             else:
                 path.unlink(missing_ok=True)
-            if size:
+            if size or path.exists():
                 self._missed.append(f"{path.name!r:.100}: not kept, {size} bytes")
         (self.folder / CONTENTS).write_text("\n".join([*kept, *(f"missing: {one}" for one in self._missed)]) + "\n")
         if kept:

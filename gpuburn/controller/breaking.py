@@ -18,7 +18,7 @@ from gpuburn.measurement import Point
 from gpuburn.strict import Refused
 
 TRIPPED, RELEASED = "breaker.tripped", "breaker.released"
-HELD = "fleet.held"
+HELD = people.HELD
 Check = tuple[str, str, str]  # code, about, step
 
 
