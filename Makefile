@@ -35,8 +35,9 @@ lint: $(VENV)/.dev
 	$(BIN)/yamllint --strict .
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/ansible-lint --offline
 
+# Two processes: one has all tests that run playbooks and hosts, the other the rest (tests/conftest.py).
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadscope
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/benchmarks/bench_*.py -s

@@ -13,7 +13,10 @@ from typing import Literal
 
 from gpuburn.identity import Identity, is_junk
 
-Moment = Literal["start", "end"]
+Moment = Literal["start", "finding", "end"]
+MOMENTS: dict[Moment, str] = {
+    "start": "the start of the run", "finding": "the first hardware finding", "end": "the end of the run",
+}  # fmt: skip
 Verified = Literal["ca", "fingerprint", "unverified"]
 Outcome = Literal["agrees", "differs", "not comparable"]
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -23,13 +26,17 @@ RUNNING = ("", "Enabled", "StandbySpare", "StandbyOffline")  # Redfish Status.St
 
 @dataclass(frozen=True, slots=True)
 class Supply:
-    """A power supply that is there. state, health: Redfish's words, "" where it tells none; watts: W taken in."""
+    """A power supply that is there. state, health, line (its feed): Redfish's words, "" where it tells none.
+
+    watts: W taken in.
+    """
 
     name: str
     state: str = ""
     health: str = ""
     serial: str = ""
     watts: float | None = None
+    line: str = ""
 
     @property
     def told(self) -> bool:
@@ -37,7 +44,11 @@ class Supply:
 
     @property
     def ok(self) -> bool:
-        return self.health in ("", "OK") and self.state in RUNNING
+        return self.health in ("", "OK") and self.state in RUNNING and self.line in ("", "Normal")
+
+    def words(self) -> str:
+        feed = f", line input {self.line}" if self.line else ""
+        return f"state {self.state or 'not told'}, health {self.health or 'not told'}{feed}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +65,8 @@ class Line:
 @dataclass(frozen=True, slots=True)
 class Log:
     """The event logs at one moment. logs: those that were read whole; keys: what tells a line from another; lines (not
-    all), counts (by severity): what came since the start. missing: why that cannot be said; "" where it can."""
+    all), counts (by severity, "" for none that is known): what came since the start. missing: why that cannot be said;
+    "" where it can."""
 
     logs: list[str] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
@@ -67,7 +79,8 @@ class Log:
 class Look:
     """One look at a BMC. at: unix seconds of the controller; silent: why nothing was heard, "" where it answered.
 
-    gpus: how many it counts, None where it lists none. inlet: C. unread: {what: why} of what it has and did not give.
+    gpus: how many it counts, None where it lists none. inlet: C. health: {part: Redfish's word} of those that tell it.
+    unread: {what: why} of what it has and did not give.
     """
 
     moment: Moment
@@ -79,6 +92,7 @@ class Look:
     supplies: list[Supply] = field(default_factory=list)
     inlet: float | None = None
     log: Log = field(default_factory=Log)
+    health: dict[str, str] = field(default_factory=dict)
     unread: dict[str, str] = field(default_factory=dict)
 
     def values(self, sources: str, key: str) -> list[str]:
@@ -116,9 +130,10 @@ def serial(value: str) -> str:
 
 
 def uuid(value: str) -> str:
-    """A UUID as two sources write it alike (NVML puts GPU- before it); "" for filler and for what is none."""
+    """A UUID as two sources write it alike (NVML puts GPU- before it); "" for what is none and for filler, which may
+    have its bytes in either order."""
     value = value.strip().lower().removeprefix("gpu-")
-    return value if UUID.fullmatch(value) and not is_junk(value) else ""
+    return value if UUID.fullmatch(value) and not (is_junk(value) or is_junk(swapped(value))) else ""
 
 
 def swapped(value: str) -> str:

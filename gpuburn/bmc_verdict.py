@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from gpuburn.bmc import Inband, Look, Moment, compare
+from gpuburn.bmc import MOMENTS, SEVERITIES, Inband, Log, Look, Moment, Supply, compare
 from gpuburn.finding import Finding, Verdict, finding
 from gpuburn.plan import HOST
 
 PASS, FAIL, INCOMPLETE, NOT_APPLICABLE = Verdict
 EVIDENCE = "../bmc.json"  # beside the run folder, which came from the host: this did not
+HOLDERS = ("bmc.system.", "bmc.chassis.")  # whose health BMCs make of their parts
 SHOWN = 3  # lines of a log that a finding names
 CODES = {"agrees": "bmc.agrees", "differs": "bmc.differs", "not comparable": "bmc.not_comparable"}
 VERDICTS = {"agrees": PASS, "differs": FAIL, "not comparable": NOT_APPLICABLE}
+GRADES = {
+    "Critical": ("bmc.event_critical", FAIL, "severity Critical"),
+    "Warning": ("bmc.event_warning", PASS, "severity Warning"),
+    "": ("bmc.event_warning", PASS, "no known severity"),
+}
 NONE = "no BMC is named for this host (gpuburn_bmc_address): its supplies, inlet and event log were not seen"
 
 
@@ -41,8 +47,9 @@ def findings(looks: list[Look], inband: Inband | None, asked: Asked) -> list[Fin
     heard = [look for look in looks if not look.silent]
     if heard:
         last = heard[-1]
-        found += [*_same(last, inband, asked), *_supplies(last, asked), *_inlet(heard, asked)]
-        found += [*_changed(heard, asked), *_log(by_moment.get("end"), asked)]
+        found += [*_same(last, inband, asked), *_supplies(heard, asked), *_inlet(heard, asked)]
+        found += [*_health(heard, asked), *_changed(heard, asked)]
+        found += _log(by_moment.get("finding"), by_moment.get("end"), asked)
     return found
 
 
@@ -53,12 +60,12 @@ def broken(why: str, asked: Asked) -> Finding:
 
 def _heard(look: Look | None, moment: Moment, asked: Asked) -> Iterator[Finding]:
     if look is None:
-        yield _one("bmc.silent", "bmc", INCOMPLETE, f"no look at it was taken at the {moment} of the run", asked)
+        yield _one("bmc.silent", "bmc", INCOMPLETE, f"no look at it was taken at {MOMENTS[moment]}", asked)
         return
     if look.silent:
-        yield _one("bmc.silent", "bmc", INCOMPLETE, f"at the {moment} of the run: {look.silent}", asked)
+        yield _one("bmc.silent", "bmc", INCOMPLETE, f"at {MOMENTS[moment]}: {look.silent}", asked)
     for what, why in look.unread.items():
-        yield _one("bmc.unread", "bmc", INCOMPLETE, f"at the {moment} of the run: {what}: {why}", asked)
+        yield _one("bmc.unread", "bmc", INCOMPLETE, f"at {MOMENTS[moment]}: {what}: {why}", asked)
     if look.verified == "unverified" and moment == "end":
         why = "its certificate was not verified, as the site says (gpuburn_bmc_verify: false)"
         yield _one("bmc.unverified", "bmc", NOT_APPLICABLE, why, asked)
@@ -80,26 +87,81 @@ def _same(look: Look, inband: Inband | None, asked: Asked) -> Iterator[Finding]:
     yield _one("bmc.agrees" if not more else "bmc.gpu_count", "bmc.gpus", verdict, why, asked)
 
 
-def _supplies(look: Look, asked: Asked) -> Iterator[Finding]:
-    """Each power supply that is there. One that tells nothing of its state is listed, not passed."""
-    if not look.supplies:
+def _supplies(heard: list[Look], asked: Asked) -> Iterator[Finding]:
+    """Each power supply that was there in either look; the worse of both counts, and one that is gone is told."""
+    last = heard[-1]
+    names = dict.fromkeys(one.name for look in heard for one in look.supplies)
+    if not names:
         yield _one("bmc.not_comparable", "bmc.psu", NOT_APPLICABLE, "the BMC lists no power supply", asked)
-    for one in look.supplies:
-        why = f"state {one.state or 'not told'}, health {one.health or 'not told'}"
-        about = f"bmc.psu.{one.name}"
-        if not one.told:
-            yield _one("bmc.not_comparable", about, NOT_APPLICABLE, why, asked)
-        elif one.ok:
-            yield _one("bmc.agrees", about, PASS, why, asked)
-        else:
-            verdict = {"inform": NOT_APPLICABLE, "warn": PASS, "fail": FAIL}[asked.supplies]
-            yield _one("bmc.supply", about, verdict, f"{why}; wanted is OK", asked, marginal=asked.supplies == "warn")
+    for name in names:
+        seen = [(look.moment, one) for look in heard for one in look.supplies if one.name == name]
+        here = any(one.name == name for one in last.supplies)
+        yield _supply(name, seen, asked) if here else _gone(seen[0][1], last, asked)
+
+
+def _supply(name: str, seen: list[tuple[Moment, Supply]], asked: Asked) -> Finding:
+    """One supply, as it was at each moment. One that tells nothing of its state is listed, not passed."""
+    moment, worst = min(seen, key=lambda told: 0 if not told[1].ok else 1 if not told[1].told else 2)
+    about, why = f"bmc.psu.{name}", f"{worst.words()} at {MOMENTS[moment]}"
+    if not worst.ok:
+        return _bad(about, f"{why}; wanted is OK", asked)
+    if not worst.told:
+        return _one("bmc.not_comparable", about, NOT_APPLICABLE, why, asked)
+    return _one("bmc.agrees", about, PASS, worst.words(), asked)
+
+
+def _gone(one: Supply, last: Look, asked: Asked) -> Finding:
+    """A supply of the start that is not there at the end: pulled or dead, if the supplies were read in full."""
+    about = f"bmc.psu.{one.name}"
+    if any(what.startswith("bmc.chassis") for what in last.unread):
+        return _one("bmc.unread", about, INCOMPLETE, "there at the start of the run, and not read at its end", asked)
+    number = f" (serial {one.serial})" if one.serial else ""
+    return _bad(about, f"there at the start of the run{number}, gone at its end; wanted is that it stays", asked)
+
+
+def _bad(about: str, why: str, asked: Asked) -> Finding:
+    """A supply that is not as it should be leads to what the policy says."""
+    verdict = {"inform": NOT_APPLICABLE, "warn": PASS, "fail": FAIL}[asked.supplies]
+    return _one("bmc.supply", about, verdict, why, asked, marginal=asked.supplies == "warn")
 
 
 def _inlet(heard: list[Look], asked: Asked) -> Iterator[Finding]:
-    told = [f"{look.inlet:g} C at the {look.moment}" for look in heard if look.inlet is not None]
+    told = [f"{look.inlet:g} C at {MOMENTS[look.moment]}" for look in heard if look.inlet is not None]
     why = f"{', '.join(told)}; no limit: the room's business" if told else "the BMC tells no inlet temperature"
     yield _one("informational", "bmc.inlet", NOT_APPLICABLE, why, asked)
+
+
+def _health(heard: list[Look], asked: Asked) -> Iterator[Finding]:
+    """What the parts say of themselves, the worst word of either look; one that says nothing is not counted as OK."""
+    said: dict[str, str] = {}
+    for look in heard:
+        for name, word in look.health.items():
+            said[name] = max(said.get(name, word), word, key=lambda one: SEVERITIES.index(_grade(one)))
+    supplied = all(one.ok for look in heard for one in look.supplies)
+    for name, word in sorted(said.items()):
+        if word != "OK":
+            yield _unwell(name, word, supplied, asked)
+    good = sum(word == "OK" for word in said.values())
+    if not said:
+        yield _one("bmc.not_comparable", "bmc.health", NOT_APPLICABLE, "no part says how it is", asked)
+    elif good:
+        yield _one("bmc.agrees", "bmc.health", PASS, f"{good} of {len(said)} parts say of themselves OK", asked)
+
+
+def _unwell(name: str, word: str, supplied: bool, asked: Asked) -> Finding:
+    """One part that is not OK. supplied: whether every supply is: a system or chassis with one that is not says the
+    supply's word for its own, and that leads to what a supply leads to."""
+    why = f"health {word}; wanted is OK"
+    if name.startswith(HOLDERS) and not supplied:
+        return _bad(name, f"{why}; a power supply is not OK, and this may be its word", asked)
+    if _grade(word) == "Critical":
+        return _one("bmc.health_critical", name, FAIL, why, asked)
+    return _one("bmc.health_warning", name, PASS, why, asked, marginal=True)
+
+
+def _grade(word: str) -> str:
+    """A word that Redfish does not have is not known to be harmless."""
+    return word if word in SEVERITIES else "Warning"
 
 
 def _changed(heard: list[Look], asked: Asked) -> Iterator[Finding]:
@@ -114,23 +176,38 @@ def _changed(heard: list[Look], asked: Asked) -> Iterator[Finding]:
                 yield _one("bmc.changed", f"{source}.{key}", FAIL, f"was {was}, is {now} at the end of the run", asked)
 
 
-def _log(look: Look | None, asked: Asked) -> Iterator[Finding]:
-    """What its event logs have gained over the run; a critical line fails, whoever it is about."""
+def _log(earlier: Look | None, look: Look | None, asked: Asked) -> Iterator[Finding]:
+    """What its event logs have gained over the run; a critical line fails, whoever it is about.
+
+    earlier: at the first hardware finding. What it saw counts, also where the log was cleared or wrapped round since.
+    """
     if look is None or look.silent:
         return
-    log = look.log
+    log = _both(earlier.log, look.log) if earlier and not earlier.silent else look.log
     if log.missing:
         yield _one("bmc.unread", "bmc.log", INCOMPLETE, log.missing, asked)
-    critical, warnings = log.counts.get("Critical", 0), log.counts.get("Warning", 0)
-    for severity, code, verdict, count in (
-        ("Critical", "bmc.event_critical", FAIL, critical), ("Warning", "bmc.event_warning", PASS, warnings),
-    ):  # fmt: skip
-        if count:
-            named = [f"{one.created} {one.text}".strip() for one in log.lines if one.severity == severity][:SHOWN]
-            why = f"{count} line(s) of severity {severity} during the run: {'; '.join(named)}"
-            yield _one(code, "bmc.log", verdict, why, asked, marginal=verdict is PASS)
-    if not critical and not warnings and not log.missing:
+    told = [found for severity in GRADES if (found := _came(log, severity, asked))]
+    yield from told
+    if not told and not log.missing:
         yield _one("bmc.log_quiet", "bmc.log", PASS, "no warning and nothing critical during the run", asked)
+
+
+def _both(earlier: Log, last: Log) -> Log:
+    """The later log, with the lines that it no longer has."""
+    lost = [one for one in earlier.lines if one not in last.lines]
+    counts = {one: max(earlier.counts.get(one, 0), last.counts.get(one, 0)) for one in {*earlier.counts, *last.counts}}
+    return replace(last, lines=[*last.lines, *lost], counts=counts)
+
+
+def _came(log: Log, severity: str, asked: Asked) -> Finding | None:
+    """The lines of one severity. Without a known one nothing tells that a line is harmless: it is no quiet log."""
+    if not (count := log.counts.get(severity, 0)):
+        return None
+    code, verdict, words = GRADES[severity]
+    mine = [one for one in log.lines if (one.severity if one.severity in SEVERITIES else "") == severity]
+    named = [f"{one.created} {one.text}".strip() for one in mine][:SHOWN]
+    why = f"{count} line(s) of {words} during the run: {'; '.join(named)}"
+    return _one(code, "bmc.log", verdict, why, asked, marginal=verdict is PASS)
 
 
 def _one(

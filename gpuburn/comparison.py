@@ -7,6 +7,7 @@ under the guard band nothing is decided within twice that spread.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from gpuburn.limit import Limit, Reference
 from gpuburn.measurement import NOWHERE, UNTOLD, Measurement, Metric, Observed, Point, reasons
 from gpuburn.outcome import Outcome
 from gpuburn.plan import HOST, Step
+from gpuburn.telemetry import CONTAINED
 
 PASS, FAIL, INCOMPLETE, NOT_APPLICABLE = Verdict
 Seen = Mapping[tuple[str, str, Point], Measurement]
@@ -75,20 +77,20 @@ def compare(asked: Asked, outcome: Outcome | None) -> Iterable[Finding]:
         elif asked.reference and not _referred(asked.limit.of, subject, point, seen):
             yield _no_reference(asked, asked.reference, found, outcome)
         else:
-            yield _number(asked, asked.promise, subject, point, seen)
+            yield _unproven(asked, _number(asked, asked.promise, subject, point, seen), outcome)
 
 
-def _gap(asked: Asked, metric: Metric, subject: str, outcome: Outcome | None) -> str:
+def _gap(asked: Asked, metric: Metric, subject: str, point: Point, outcome: Outcome | None) -> str:
     """What the fact that stands in for a number says of its absence: "none: why", "unknown: why", or ""."""
-    name = f"{asked.step.probe}.{metric.unless}"
-    said = {f.value for f in (outcome.facts if outcome else []) if f.name == name and f.subject in (subject, HOST)}
+    where = {(f"{asked.step.probe}.{metric.unless}", who, at) for who in (subject, HOST) for at in (point, NOWHERE)}
+    said = {f.value for f in (outcome.facts if outcome else []) if (f.name, f.subject, f.point) in where}
     return next(iter(said)) if metric.unless and len(said) == 1 and min(said).startswith(UNTOLD) else ""
 
 
 def _absent(asked: Asked, metric: Metric, subject: str, point: Point, outcome: Outcome | None) -> Finding:
     """A number that is not there is missed, unless there is no such part, the device is excused (_excuse) and no SKU
     denies it, or it may not be seen from here."""
-    gap, limit = _gap(asked, metric, subject, outcome), asked.limit
+    gap, limit = _gap(asked, metric, subject, point, outcome), asked.limit
     how, _, told = gap.partition(": ")
     if how == "none":
         return asked.finding("limit.no_part", NOT_APPLICABLE, f"{told}; needs {limit}", subject, point)
@@ -97,9 +99,10 @@ def _absent(asked: Asked, metric: Metric, subject: str, point: Point, outcome: O
     why = told or _why(asked, limit.about, subject, outcome)
     code = "" if limit.reference else _excuse(asked, metric, why)
     if code:
-        return asked.finding(code, NOT_APPLICABLE, f"{why}: {metric.absent}", subject, point)
+        return asked.finding(code, NOT_APPLICABLE, f"{why}: {metric.absent}".removesuffix(": "), subject, point)
     reason = f"not measured: {why}" if why else "not measured"
-    return asked.finding("limit.unmeasured", INCOMPLETE, f"{reason}; needs {limit}", subject, point)
+    must = f", and {limit.built}" if why in LACKING and limit.built else ""
+    return asked.finding("limit.unmeasured", INCOMPLETE, f"{reason}{must}; needs {limit}", subject, point)
 
 
 def _no_reference(asked: Asked, metric: Metric, m: Measurement, outcome: Outcome | None) -> Finding:
@@ -124,14 +127,21 @@ def _why(asked: Asked, about: str, subject: str, outcome: Outcome | None) -> str
 
 
 def _excuse(asked: Asked, metric: Metric | Observed, why: str) -> str:
-    """The code of an absence that is no fault: a sound board may lack it and says so, or the environment hides it."""
-    if metric.absent and why in HIDDEN and asked.environment != "bare_metal":
+    """The code of an absence that is no fault: its SKU may lack it and it says so, or the environment hides it."""
+    if why in (HIDDEN if metric.absent else (CONTAINED,)) and asked.environment != "bare_metal":
         return "not_observable"
-    return "not_supported" if metric.absent and why in LACKING else ""
+    built = asked.limit.built and metric.part == asked.promise.part
+    return "not_supported" if metric.absent and why in LACKING and not built else ""
 
 
 def _referred(of: str, subject: str, point: Point, seen: Seen) -> Measurement | None:
     return seen.get((of, subject, point)) or seen.get((of, subject, NOWHERE))
+
+
+def _unproven(asked: Asked, one: Finding, outcome: Outcome | None) -> Finding:
+    """What is outside our own watching, with the reason that the watcher gave."""
+    why = _why(asked, one.about, one.subject, outcome) if one.code == "limit.unproven" else ""
+    return dataclasses.replace(one, why=f"{one.why}; {why}") if why else one
 
 
 def _number(asked: Asked, metric: Metric, subject: str, point: Point, seen: Seen) -> Finding:
@@ -282,7 +292,8 @@ def _fact(asked: Asked, subject: str, point: Point, values: list[str], odd: str)
     if code:
         return asked.finding(code, NOT_APPLICABLE, f"{why}: {asked.promise.absent}", *at)
     if limit.equals is not None and values[0].startswith(UNTOLD):
-        return asked.finding("fact.untold", INCOMPLETE, f"{values[0][:120]}; needs {limit}", *at)
+        must = f", and {limit.built}" if why in LACKING and limit.built else ""
+        return asked.finding("fact.untold", INCOMPLETE, f"{values[0][:120]}{must}; needs {limit}", *at)
     if limit.equals is not None and values[0] != limit.equals:
         return asked.finding("fact.failed", FAIL, f"{values[0][:60]}; needs {limit}", *at)
     shared = f"; on the host's own devices: {ALONE['cohort']}" if limit.agree == "cohort" else ""

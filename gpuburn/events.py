@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from gpuburn import kernel, xid
 from gpuburn.attribution import Attribution, same
@@ -15,12 +16,17 @@ from gpuburn.identity import Event
 from gpuburn.kernel import Rule
 
 XID, NVML_XID, NVML_DBE = "kernel.xid", "nvml.xid", "nvml.dbe"
-NVML_ABSENT, NVML_LOST, NVML_UNREADABLE = "nvml.absent", "nvml.lost", "nvml.unreadable"
-OFF_BUS, MORE = "kernel.off_bus", "kernel.more"
+NVML_ABSENT, NVML_LOST, NVML_UNREADABLE, NVML_MORE = "nvml.absent", "nvml.lost", "nvml.unreadable", "nvml.more"
+OFF_BUS, MORE, LOST = "kernel.off_bus", "kernel.more", "kernel.lost"
 WITHIN = 5.0  # seconds: NVML's and the kernel's word of one Xid are this near; two Xids of one cause may be as well
 FALLEN, DOUBLE_BIT = 79, 48  # Xids that say the same as another event does
 BESIDE: dict[str, Rule] = {
-    MORE: "info", NVML_DBE: "reject", NVML_ABSENT: "info", NVML_LOST: "disturbed", NVML_UNREADABLE: "disturbed",
+    MORE: "info", LOST: "disturbed", NVML_DBE: "reject", NVML_ABSENT: "info", NVML_MORE: "info",
+    NVML_LOST: "disturbed", NVML_UNREADABLE: "disturbed",
+}  # fmt: skip
+Weight = Literal["fail", "incomplete", ""]  # what one event alone leads to
+WEIGHTS: dict[str, Weight] = {  # by the class of an event or of an Xid
+    "reject": "fail", "disturbed": "incomplete", "app": "incomplete", "unknown": "incomplete",
 }  # fmt: skip
 VERDICTS: dict[Rule, tuple[str, Verdict, bool]] = {
     "reject": ("event.reject", Verdict.FAIL, False),
@@ -43,18 +49,23 @@ class _Many:
 
 def distinct(events: Sequence[Event]) -> list[Event]:
     """The events without those that say again, of the same device and moment, what another says better."""
-    xids = [one for one in events if one.code == XID]
-    spoken = xids + [one for one in events if one.code == NVML_XID]
-    free = list(xids)
+    free: dict[int | None, list[Event]] = {}
+    spoken: dict[int | None, list[Event]] = {}
+    for one in events:
+        if one.code in (XID, NVML_XID):
+            spoken.setdefault(_number(one), []).append(one)
+        if one.code == XID:
+            free.setdefault(_number(one), []).append(one)
     kept = []
     for one in events:
         if one.code == NVML_XID:
-            known = next((other for other in free if _number(other) == _number(one) and _together(one, other)), None)
+            others = free.get(_number(one), [])
+            known = next((other for other in others if _together(one, other)), None)
             if known:
-                free.remove(known)
+                others.remove(known)
                 continue
         same_said = {OFF_BUS: FALLEN, NVML_DBE: DOUBLE_BIT}.get(one.code)
-        if same_said and any(_number(other) == same_said and _together(one, other) for other in spoken):
+        if same_said and any(_together(one, other) for other in spoken.get(same_said, [])):
             continue
         kept.append(one)
     return kept
@@ -76,10 +87,16 @@ def findings(events: Sequence[Event], where: Attribution, profiles: tuple[str, .
 
 def failing(event: Event) -> bool:
     """Whether an event alone says that hardware failed."""
+    return weight(event) == "fail"
+
+
+def weight(event: Event) -> Weight:
+    """What an event alone leads to: an unknown line of the kernel is a warning, an unknown Xid proves nothing."""
     if event.code in (XID, NVML_XID):
         number = _number(event)
-        return number is not None and xid.classify(number, event.text)[0] == "reject"
-    return rule(event.code) == "reject"
+        return WEIGHTS.get(xid.classify(number, event.text)[0] if number is not None else "unknown", "")
+    found = rule(event.code)
+    return WEIGHTS.get(found or "", "") if found != "unknown" else ""
 
 
 def rule(code: str) -> Rule | None:
@@ -93,8 +110,8 @@ def _finding(code: str, step: str, many: _Many, where: Attribution, profiles: tu
     kind, what, event = kernel.kind(code), rule(code), many.first
     assert what is not None
     above = kind.above if kind else 0
-    if what == "count" and many.count > above:
-        what = "warn"
+    if (what == "count" and many.count > above) or (code == MORE and rule(event.about) == "count"):
+        what = "warn"  # more than are listed of one part: its steps can no longer be counted apart
     ending, verdict, marginal = VERDICTS[what]
     often = f"{many.count} times, first: " if many.count > 1 else ""
     bound = f" (up to {above} of one part in one step are corrected and no warning)" if above else ""

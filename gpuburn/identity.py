@@ -9,16 +9,20 @@ import re
 from dataclasses import dataclass, field
 
 JUNK = re.compile(
-    r"(to be filled( by o\.?e\.?m\.?)?|default( string)?"
+    r"((to be )?filled( by o\.?e\.?m\.?)?|default( string)?"
     r"|(type\d+ - )?((system|chassis|base ?board|board) )?serial number"
-    r"|not (specified|available|settable|applicable)|invalid|none|empty|tbd|o\.?e\.?m\.?|\[?(n/?a|unknown( error)?)\]?"
-    r"|0?12345678(90?)?|(0x|gpu-)?[0\s-]+|\.+|f+|x+)?",
+    r"|not ?(specified|available|settable|applicable|present)|invalid|none|empty|tbd|o\.?e\.?m\.?"
+    r"|\[?(n/?a|unknown( error)?)\]?"
+    r"|0?12345678(90?)?|(0x|gpu-)?[0\s:-]+|\.+|(0x)?[f\s:-]+|x+"
+    r"|03000200-0400-0500-0006-000700080009)?",  # the UUID that AMI's firmware ships for a vendor to replace
     re.IGNORECASE,
 )
 
 # What every host must tell of itself. The second set needs root and bare metal (DMI tables).
 REQUIRED = ("os.kernel", "os.release", "cpu.model", "memory.total")
 NEEDS_ROOT = ("dmi.product_serial", "dmi.board_serial")
+# What stays as it is while a run lasts; not every host tells it.
+FIXED = ("cpu.microcode", "cpu.count", "dmi.product_uuid", "dmi.chassis_serial", "dmi.bios_version")
 
 
 @dataclass(frozen=True, slots=True)

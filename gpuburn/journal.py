@@ -6,6 +6,7 @@ One writer module for playbook and command line. A changed, removed or reordered
 from __future__ import annotations
 
 import fcntl
+import functools
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,15 +76,25 @@ def read(book: Path) -> list[Entry]:
 
 def follow(book: Path) -> tuple[list[Entry], str]:
     """The entries up to the first line that does not hold, and what is wrong with that line; "" where all hold."""
+    try:
+        entries, broken = _follow(book.name, strict.load_file(book, LIMIT))
+    except Refused as error:
+        return [], str(error)
+    return list(entries), broken
+
+
+@functools.lru_cache(maxsize=4)
+def _follow(name: str, data: bytes) -> tuple[tuple[Entry, ...], str]:
+    """Kept by the bytes: an account of many hosts asks for the same journal a dozen times over."""
     entries: list[Entry] = []
     previous = GENESIS
     try:
-        for number, text in enumerate(strict.load_file(book, LIMIT).splitlines(), 1):
-            entry = strict.build(Entry, strict.loads(text, f"{book.name}:{number}"), f"{book.name}:{number}")
+        for number, text in enumerate(data.splitlines(), 1):
+            entry = strict.build(Entry, strict.loads(text, f"{name}:{number}"), f"{name}:{number}")
             if entry.number != number or entry.previous != previous:
-                raise Refused(f"{book.name}:{number}: a line before it is missing or changed")
+                raise Refused(f"{name}:{number}: a line before it is missing or changed")
             previous = strict.digest(text)
             entries.append(entry)
     except Refused as error:
-        return entries, str(error)
-    return entries, ""
+        return tuple(entries), str(error)
+    return tuple(entries), ""

@@ -10,7 +10,7 @@ import functools
 
 from gpuburn import comparison, events, kernel, strict, xid
 
-REVISION = 2  # raised when the way of judging changes, as a probe's revision is when its way of measuring does
+REVISION = 4  # raised when the way of judging changes, as a probe's revision is when its way of measuring does
 
 
 @functools.cache

@@ -25,6 +25,8 @@ CRITICAL, ERROR = 2, 3
 BY_PRIORITY = ("critical", "error")
 ID = re.compile(r"[a-z][a-z_]{0,40}")
 GROUPS = ("about", "times", "xid")
+# One path to an NVMe disk of several, such as nvme0c0n1: what happens on it happens to the disk, nvme0n1.
+PATH = re.compile(r"^(nvme[0-9]{1,4})c[0-9]{1,4}(?=n[0-9])")
 # What could take longer than linear time in the bounded text: a repeat of a repeat, or one without an end.
 NESTED = re.compile(r"[+*}]\)[+*{]")
 ENDLESS = re.compile(r"(?<!\\)\*|(?<!\\)\+")
@@ -118,7 +120,8 @@ def _said(one: Kind, match: re.Match[str], text: str) -> Told:
     groups = match.groupdict()
     if groups.get("xid"):
         text = f"Xid {groups['xid']}"
-    return Told(one, groups.get("about") or "host", text[:TEXT], int(groups.get("times") or 1))
+    about = PATH.sub(r"\1", groups.get("about") or "host")
+    return Told(one, about, text[:TEXT], int(groups.get("times") or 1))
 
 
 @functools.cache

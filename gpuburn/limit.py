@@ -61,6 +61,7 @@ class Limit:
     reference: the number that the bounds were made from. action: what to do where it is missed.
     loosened: what gpuburn itself demands, where a site demands less. missed: what a value outside the bounds leads to;
     incomplete where it speaks of our own watching and not of the hardware.
+    built: the part of the ordered SKU that this is told of: a device that does not tell it is not excused.
     source: limits.yml, sku, baseline, site (the inventory) or contract; confidence: high may fail, medium may warn, low
     informs.
     """
@@ -87,6 +88,7 @@ class Limit:
     action: str = ""
     loosened: str = ""
     missed: Literal["fail", "incomplete"] = "fail"
+    built: str = ""
 
     def __post_init__(self) -> None:
         demands = [self.numeric, bool(self.of), self.equals is not None, bool(self.agree), bool(self.informational)]

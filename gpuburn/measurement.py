@@ -15,6 +15,7 @@ from typing import Any, Literal, Union
 from gpuburn import percentile
 from gpuburn.strict import Refused
 
+Part = Literal["", "ecc", "sram", "rows", "hbm", "nvlink", "nvlink_crc", "fabric", "pcie"]
 Scalar = Union[str, int, float]  # noqa: UP007  (evaluated at run time, also on Python 3.10)
 UNITS = ("TFLOP/s", "GB/s", "GiB", "W", "J", "C", "C/W", "MHz", "s", "ms", "token/s", "1", "count", "%")
 UNTOLD = ("unknown: ", "none: ")  # how a fact begins that says why there is nothing to say
@@ -59,7 +60,7 @@ NOWHERE = Point()
 class Metric:
     """The promise of a number: unit, how many readings become one value, and at which points it is taken.
 
-    per: whom it is about ("" = the step's scope decides, "host", "device").
+    per: whom it is about ("" = the step's scope decides, "host", "device", "pair": each ordered pair of devices).
     at: point key -> the list parameter of the probe that gives its values; so the plan knows every point.
     kinds: the kinds of run in which it is promised (a CPU rehearsal has no GPU sensors).
     better: "higher" or "lower" for a number that devices, runs and vendors are compared by; "" for all others.
@@ -67,6 +68,7 @@ class Metric:
         or "unknown: why" (a part that could not be asked).
     counter: what a number counts that a machine keeps from its start on: "errors" or "corrected" ones (health.py).
     absent: why a sound device may have none; "" where each has one.
+    part: what it is told of; a device whose SKU is built with that part must tell it (resolve.PARTS).
     """
 
     unit: str
@@ -79,6 +81,7 @@ class Metric:
     unless: str = ""
     counter: Literal["", "errors", "corrected"] = ""
     absent: str = ""
+    part: Part = ""
 
     def __post_init__(self) -> None:
         if self.unit not in UNITS:
@@ -91,7 +94,9 @@ class Metric:
 class Observed:
     """The promise of a fact: one string per subject and point, judged by equality.
 
-    absent: as of a metric. explains: the fact is a list (absences) of what its probe could not read, and why.
+    absent, part: as of a metric. explains: the fact is a list (absences) of what its probe could not read, and why.
+    fixed: it is the same before and after the work, where a probe is planned twice (health.py): what a "part" says of
+        itself, or the "result" of the same computation.
     """
 
     doc: str = ""
@@ -100,6 +105,8 @@ class Observed:
     kinds: tuple[str, ...] = ("hardware", "rehearsal", "simulated")
     absent: str = ""
     explains: bool = False
+    fixed: Literal["", "part", "result"] = ""
+    part: Part = ""
 
 
 @dataclass(frozen=True, slots=True)

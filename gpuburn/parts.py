@@ -75,6 +75,17 @@ def changes(looks: Iterable[Identity]) -> Iterator[Change]:
                 yield from _changes(kind, was, now, after)
 
 
+def firmware(looks: Iterable[Identity]) -> Iterator[Change]:
+    """A disk or an adapter that tells another firmware than at the look before, and is the same otherwise."""
+    for before, after in itertools.pairwise(looks):
+        for source in before.sources:
+            kind, _, name = source.partition(".")
+            was, now = before.value(f"{source}.firmware"), after.value(f"{source}.firmware")
+            same = before.value(f"{source}.serial") == after.value(f"{source}.serial")
+            if kind in ("disk", "ib", "nic") and was and now and was != now and same:
+                yield Change(kind, f"firmware {was} of {name} is {now}")
+
+
 def _blind(look: Identity, start: str, gap: str) -> bool:
     """Whether a look could not see this kind at all: its folder or table was not to be read."""
     return gap in look.missing and not any(source.startswith(start) for source in look.sources)

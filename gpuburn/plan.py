@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import permutations
 from typing import Any, Literal
 
 from gpuburn import strict
@@ -144,6 +145,21 @@ def subjects(plan: Plan, step: Step) -> list[str]:
     return [HOST] if step.scope == "host" else plan.device_names()
 
 
+def pair(one: str, other: str) -> str:
+    """The subject that is an ordered pair of devices: from the one to the other."""
+    return f"{one}>{other}"
+
+
+def members(subject: str) -> list[str]:
+    """The devices of a pair; of any other subject itself."""
+    return subject.split(">")
+
+
+def pairs(names: Iterable[str]) -> list[str]:
+    """Every ordered pair of devices."""
+    return [pair(one, other) for one, other in permutations(names, 2)]
+
+
 def owner(name: str, step: Step, probes: dict[str, Probe]) -> Probe:
     """The declaration behind the first half of "probe.metric" in a step: the step's own probe, or the telemetry."""
     return TELEMETRY if name == TELEMETRY.name else probes[step.probe]
@@ -172,7 +188,8 @@ def demanded(plan: Plan, limit: Limit, step: Step, probes: dict[str, Probe]) -> 
     """Every subject and point that a limit must find an answer for: from the plan, never from what was measured."""
     declared = promise(limit, step, probes)
     probe = owner(limit.about.partition(".")[0], step, probes)
-    whom = {"host": [HOST], "device": plan.device_names()}.get(declared.per) or subjects(plan, step)
+    names = plan.device_names()
+    whom = {"host": [HOST], "device": names, "pair": pairs(names)}.get(declared.per) or subjects(plan, step)
     params = step.params if probe.name == step.probe else {}
     for subject in whom:
         for point in probe.points(declared, params):

@@ -6,13 +6,15 @@ import functools
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from gpuburn import (
     __version__,
     criteria,
+    declared,
     judgement,
     limit as limits,
+    needs,
     policy as policies,
     profile,
     resolve,
@@ -23,7 +25,6 @@ from gpuburn.baseline import Baseline
 from gpuburn.limit import Limit, When
 from gpuburn.measurement import Metric, Observed, Point
 from gpuburn.plan import (
-    LEVELS,
     SCHEMA,
     Device,
     Environment,
@@ -35,11 +36,10 @@ from gpuburn.plan import (
     Plan,
     Step,
     check,
-    fits,
     owner,
 )
 from gpuburn.policy import Policy
-from gpuburn.probe import Probe, discover
+from gpuburn.probe import discover
 from gpuburn.strict import Refused, known
 from gpuburn.telemetry import TELEMETRY
 
@@ -52,6 +52,7 @@ GUARDS = [
 HEAT = Guard(
     "temperature", "C", "above every slowdown point that NVML reports on data-centre GPUs (87 to 93 C)", max=98.0
 )
+NO_BUDGET = "the site declares no power budget (gpuburn_power_budget_kw)"
 FOREIGN = 0.1  # share of all CPUs
 OTHERS = Guard(
     "foreign_load", "1",
@@ -62,7 +63,10 @@ OTHERS = Guard(
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the inventory and the look at a host say of it; one plan is made from one request."""
+    """What the inventory and the look at a host say of it; one plan is made from one request.
+
+    power: why the power domain must not be stepped; "" where the site's budget holds all that may be drawn there.
+    """
 
     run: str
     host: str
@@ -83,11 +87,13 @@ class Request:
     policy: Policy = field(default_factory=policies.load)
     baseline: Baseline | None = None
     foreign_load: float = FOREIGN
+    power: str = NO_BUDGET
 
 
 def make(request: Request, nonce: str, issued: float) -> Plan:
     """The plan of one host. nonce: fresh hex; issued: unix seconds. Raises Refused for what cannot be planned."""
-    steps, left_out = asked(request, *profile.steps(list(request.profiles), request.level, request.kind))
+    steps, left_out = asked(request, *offered(request))
+    steps, left_out = profile.enough(steps, left_out, request.count)
     if not steps:
         raise Refused(f"{request.host}: profiles {request.profiles} have no step at level {request.level}")
     other = request.baseline.fits(request.sku, request.kind, request.run) if request.baseline else ""
@@ -103,6 +109,13 @@ def make(request: Request, nonce: str, issued: float) -> Plan:
     )  # fmt: skip
     made = replace(made, judgement=judgement.digest())
     return check(replace(made, criteria=criteria.digest(made)), f"plan of {request.host}")
+
+
+def offered(request: Request) -> tuple[list[Step], list[LeftOut]]:
+    """The steps of the profiles that device and site have all for; the others are listed with what is lacking."""
+    ordered = sku.load(request.sku, f"{request.host}: gpuburn_sku") if request.sku else None
+    lacks = functools.partial(needs.lacking, kind=request.kind, ordered=ordered, power=request.power)
+    return profile.steps(list(request.profiles), request.level, request.kind, lacks)
 
 
 def asked(request: Request, steps: list[Step], left_out: list[LeftOut]) -> tuple[list[Step], list[LeftOut]]:
@@ -161,13 +174,14 @@ def notes(request: Request) -> list[str]:
 def demand(request: Request, steps: list[Step]) -> tuple[list[Limit], list[LeftOut]]:
     """Every limit that applies, bound to its step; and each promise of a step that is not judged, with why."""
     merged = [*site_limits.merge(limits.load(), request.site_limits), *_ordered(request, steps)]
-    conditions = _conditions()
+    conditions = declared.conditions()
     for limit in merged:
-        _declared(limit, conditions)
+        declared.check(limit, conditions)
+    merged = [site_limits.main_step(one, declared.promise(one.about), conditions["steps"]) for one in merged]
     ordered = sku.load(request.sku, f"{request.host}: gpuburn_sku") if request.sku else None
     book = [resolve.of_sku(limit, ordered, request.count) for limit in merged]
     for limit in book:
-        resolve.possible(limit, ordered)
+        resolve.possible(limit, ordered, steps if request.kind == "hardware" else [])
     found: list[Limit] = []
     left_out: list[LeftOut] = []
     for step in steps:
@@ -176,7 +190,8 @@ def demand(request: Request, steps: list[Step]) -> tuple[list[Limit], list[LeftO
                 mine = [one for one in book if one.about == f"{probe.name}.{name}"]
                 points = probe.points(promised, step.params if probe.name == step.probe else {})
                 some, silent = _bound(request, step, f"{probe.name}.{name}", promised, mine, points)
-                found += some
+                must = resolve.built(promised.part, ordered, request.count)
+                found += [replace(one, built=must) for one in some] if must else some
                 left_out += silent
     return found, left_out
 
@@ -232,42 +247,6 @@ def _why(request: Request, promised: Metric | Observed, mine: list[Limit]) -> st
     if not mine:
         return "no limit speaks of it"
     return f"no limit at level {request.level} for kind {request.kind}: {mine[0].because or mine[0].informational}"
-
-
-def _declared(limit: Limit, conditions: dict[str, Iterable[str]]) -> None:
-    name, _, metric = limit.about.partition(".")
-    probes: dict[str, Probe] = {**discover(), TELEMETRY.name: TELEMETRY}
-    known(name, probes, f"limit {limit.about}: probe")
-    probe = probes[name]
-    known(metric, [*probe.metrics, *probe.facts], f"limit {limit.about}: metric or fact of {name}")
-    fits(limit, probe, f"limit {limit.about}")
-    for key, _ in limit.when.point.items:
-        known(key, probe.promises[metric].at, f"limit {limit.about}: when.point")
-    if limit.when.point.items and not any(limit.when.point.includes(one) for one in _anywhere(name, metric)):
-        raise Refused(f"limit {limit.about}: when.point '{limit.when.point}': no step of any level has this point")
-    for key, choices in conditions.items():
-        for value in getattr(limit.when, key):
-            known(value, choices, f"limit {limit.about}: when.{key}")
-
-
-@functools.cache
-def _anywhere(probe: str, promise: str) -> frozenset[Point]:
-    """Every point at which any step, at any level and in any kind of run, takes this metric or fact."""
-    declared = {**discover(), TELEMETRY.name: TELEMETRY}[probe]
-    steps = [step for name in profile.names() for step in profile.load(name).steps if step.probe == probe]
-    sizes = [profile.sized(step, level, kind) for step in steps for level in LEVELS for kind in get_args(Kind)]
-    settled = [declared.settled(size.params, probe) for size in sizes]
-    return frozenset(point for params in settled for point in declared.points(declared.promises[promise], params))
-
-
-def _conditions() -> dict[str, Iterable[str]]:
-    """The names that a limit's `when` may use; another one would silently switch the limit off."""
-    profiles = profile.names()
-    steps = {step.name for one in profiles for step in profile.load(one).steps}
-    return {
-        "kinds": get_args(Kind), "levels": get_args(Level), "environments": get_args(Environment),
-        "profiles": profiles, "steps": steps,
-    }  # fmt: skip
 
 
 def _ordered(request: Request, steps: Iterable[Step]) -> list[Limit]:

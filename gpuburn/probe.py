@@ -35,6 +35,8 @@ class Probe:
     work: which counters of Work must be positive before a subject passes.
     smoke: parameters small enough for any CPU, so that one test covers every probe there will be.
     needs: what the device must be able to do (for example "fp8"), decided from the SKU.
+    pulses: its load comes and goes faster than the sampler's passes, so that power is looked at in between.
+    least_devices: how many devices it takes at least; a plan with fewer leaves the step out.
     reads: what only root can read of the host, read by the supervisor just before the step (agent/privileged.py).
     """
 
@@ -49,6 +51,8 @@ class Probe:
     metrics: dict[str, Metric] = field(default_factory=dict)
     facts: dict[str, Observed] = field(default_factory=dict)
     reads: tuple[str, ...] = ()
+    least_devices: int = 1
+    pulses: bool = False
 
     @property
     def parameters(self) -> dict[str, inspect.Parameter]:
@@ -106,6 +110,8 @@ def probe(
     work: tuple[str, ...] = ("iterations",),
     needs: tuple[str, ...] = (),
     reads: tuple[str, ...] = (),
+    least_devices: int = 1,
+    pulses: bool = False,
     **promises: Metric | Observed,
 ) -> Callable[[Callable[..., Iterator[Taken]]], Callable[..., Iterator[Taken]]]:
     """Declare the decorated generator a probe; its name is the function's."""
@@ -122,7 +128,9 @@ def probe(
         doc = inspect.getdoc(run) or ""
         if "Exercises:" not in doc or "Does not exercise:" not in doc:
             raise Refused(f"probe {name!r}: its docstring must say what it exercises and what it does not")
-        REGISTRY[name] = Probe(name, doc, scope, revision, work, needs, smoke, run, metrics, facts, reads)
+        REGISTRY[name] = Probe(
+            name, doc, scope, revision, work, needs, smoke, run, metrics, facts, reads, least_devices, pulses
+        )
         REGISTRY[name].settled(smoke, f"probe {name} smoke")
         return run
 

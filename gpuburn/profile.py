@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from gpuburn import strict
+from gpuburn.needs import NEEDS
 from gpuburn.plan import LEVELS, LeftOut, Step
 from gpuburn.probe import Probe, discover
 from gpuburn.strict import Refused, known
@@ -27,7 +29,10 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class ProfileStep:
-    """rehearsal: parameters small enough for a CPU, over those of the level; durations stay the level's."""
+    """rehearsal: parameters small enough for a CPU, over those of the level; durations stay the level's.
+
+    needs: what the device or the site must have beside what the probe itself needs (needs.py).
+    """
 
     name: str
     probe: str
@@ -37,6 +42,7 @@ class ProfileStep:
     rehearsal: dict[str, Size] = field(default_factory=dict)
     threads: int = 1
     env: dict[str, str] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,8 @@ def _check(step: ProfileStep, where: str) -> None:
     missing = [level for level in LEVELS if level not in step.levels]
     if missing:
         raise Refused(f"{where}: level {missing[0]!r} is missing; give its size, or left_out with the reason")
+    for need in (*step.needs, *discover()[step.probe].needs):
+        known(need, NEEDS, f"{where}: needs")
     for level in (*step.levels, *step.rehearsal):
         known(level, LEVELS, f"{where}: level")
     for kind in ("hardware", "rehearsal"):
@@ -90,8 +98,11 @@ def sized(step: ProfileStep, level: str, kind: str) -> Size:
     )
 
 
-def steps(wanted: list[str], level: str, kind: str) -> tuple[list[Step], list[LeftOut]]:
-    """The steps of all wanted profiles, in order; what two profiles share runs once and serves both.
+def steps(
+    wanted: list[str], level: str, kind: str, lacks: Callable[[str], str] = lambda need: ""
+) -> tuple[list[Step], list[LeftOut]]:
+    """The steps of all wanted profiles, in order; what two profiles share runs once and serves both. lacks: why a need
+    is not met, "" if it is.
 
     What ends every profile that has it also ends them together.
     """
@@ -100,8 +111,10 @@ def steps(wanted: list[str], level: str, kind: str) -> tuple[list[Step], list[Le
     for name in wanted:
         for one in load(name).steps:
             size = sized(one, level, kind)
-            if size.left_out:
-                left_out.append(LeftOut(f"step {one.name}", size.left_out, (name,)))
+            needs = (*discover()[one.probe].needs, *one.needs)
+            why = size.left_out or next((said for need in needs if (said := lacks(need))), "")
+            if why:
+                left_out.append(LeftOut(f"step {one.name}", why, (name,)))
                 continue
             step = _step(one, size, discover()[one.probe], (name,))
             twin = planned.get(one.name)
@@ -113,6 +126,18 @@ def steps(wanted: list[str], level: str, kind: str) -> tuple[list[Step], list[Le
     last = {load(name).steps[-1].name for name in wanted}
     early = {step.name for name in wanted for step in load(name).steps[:-1]}
     return sorted(planned.values(), key=lambda step: step.name in last - early), left_out
+
+
+def enough(steps: list[Step], left_out: list[LeftOut], count: int) -> tuple[list[Step], list[LeftOut]]:
+    """The steps that so many devices are enough for; the others are listed as left out."""
+    least = {step.name: discover()[step.probe].least_devices for step in steps}
+    count = max(count, 1)  # none at all is refused by planning.devices, in its own words
+    few = [
+        LeftOut(f"step {step.name}", f"takes {least[step.name]} devices, planned: {count}", step.profiles)
+        for step in steps
+        if least[step.name] > count
+    ]
+    return [step for step in steps if least[step.name] <= count], [*left_out, *few]
 
 
 def _step(one: ProfileStep, size: Size, probe: Probe, served: tuple[str, ...]) -> Step:

@@ -38,7 +38,7 @@ def of_sku(limit: Limit, sku: Sku | None, count: int) -> Limit:
         method = f" measured by '{limit.method}'" if limit.method else ""
         why = f"no reference number: {who} has no {name}{method} of sufficient confidence"
         return Limit(limit.about, limit.unit, informational=why, uncalibrated=True, when=limit.when, source="sku")
-    reference = Reference(f"{sku.id} {name}", number.value, number.source, number.method)
+    reference = Reference(f"{sku.id} {name}", _in(limit.unit, number), number.source, number.method)
     source = "sku" if limit.source == "limits.yml" else limit.source
     return dataclasses.replace(limit.resolved(reference), source=source, confidence=number.confidence)
 
@@ -46,6 +46,8 @@ def of_sku(limit: Limit, sku: Sku | None, count: int) -> Limit:
 # What a SKU is built with. A bridge is the buyer's choice, so that its links are not the board's.
 BUILT: dict[str, Callable[[Sku], float]] = {
     "nvlink_links": lambda sku: 0.0 if sku.nvlink is None or sku.nvlink.bridge else float(sku.nvlink.links),
+    # 1 where every device may access every other's memory: V100's links join half of the pairs of a board.
+    "all_peers": lambda sku: float(sku.nvlink is not None and not sku.nvlink.bridge and sku.nvlink.gen >= 3),
     "pcie_gen": lambda sku: float(sku.pcie.gen) if sku.pcie else 0.0,
     "pcie_width": lambda sku: float(sku.pcie.width) if sku.pcie else 0.0,
     "ecc": lambda sku: float(sku.ecc == "hbm"),  # boards with GDDR may be run without it
@@ -63,18 +65,69 @@ def _as_built(limit: Limit, sku: Sku | None, name: str) -> Limit:
     return dataclasses.replace(limit.resolved(reference), source=source)
 
 
+# What a device must tell of itself where its SKU is built with that part, by the `part` of a metric or fact; the count
+# of GPUs decides whether there are switches between them. NVML API reference: remapped rows and the SRAM threshold from
+# Ampere on, fabric state from Hopper on; older boards and superchips are taken at their word.
+NEW = ("hopper", "blackwell")
+PARTS: dict[str, tuple[str, Callable[[Sku, int], bool]]] = {
+    "ecc": ("ECC", lambda sku, count: sku.ecc == "hbm"),
+    "sram": ("ECC over its SRAM", lambda sku, count: sku.ecc == "hbm" and sku.architecture in NEW),
+    "rows": ("rows to remap", lambda sku, count: _stacked(sku) and sku.architecture in ("ampere", *NEW)),
+    "hbm": ("HBM", lambda sku, count: _stacked(sku) and sku.architecture in ("ampere", *NEW)),
+    "nvlink": ("NVLink", lambda sku, count: _linked(sku)),
+    "nvlink_crc": ("NVLink", lambda sku, count: _linked(sku) and sku.nvlink is not None and sku.nvlink.gen <= 4),
+    "fabric": ("NVSwitch", lambda sku, count: _linked(sku) and sku.architecture in NEW and count > 4),
+    "pcie": ("PCIe", lambda sku, count: sku.pcie is not None and sku.form != "superchip"),
+}
+
+
+def built(part: str, sku: Sku | None, count: int) -> str:
+    """That so many devices of a SKU must tell of a part, in words; "" where they need not."""
+    if sku is None or part not in PARTS or not PARTS[part][1](sku, count):
+        return ""
+    return f"{sku.id} is built with {PARTS[part][0]}"
+
+
+def _stacked(sku: Sku) -> bool:
+    return sku.memory_type.startswith("HBM")
+
+
+def _linked(sku: Sku) -> bool:
+    """Whether NVLink is the board's own: of a superchip's and of a bridge's links less is known."""
+    return sku.form == "sxm" and sku.nvlink is not None and not sku.nvlink.bridge and sku.nvlink.links > 0
+
+
 PEAKS = {"gemm.tflops": "peak_bf16", "memory_bandwidth.triad": "memory_bandwidth_peak"}
+FORMATS = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "tf32": "tf32", "fp8": "fp8"}  # as a SKU has them
 ABOVE = 1.05  # of a peak: what boost clocks above the specified one have been seen to reach (plausible.py)
 
 
-def possible(limit: Limit, sku: Sku | None) -> None:
-    """Refuse a floor above what a perfect device of this SKU reaches: it would reject every good one."""
-    peak = sku.number(PEAKS[limit.about]) if sku and limit.about in PEAKS else None
-    if sku and peak and limit.min is not None and limit.min > ABOVE * peak.value:
-        raise Refused(
-            f"limit {limit.about}: min {limit.min:g} {limit.unit} is above what a {sku.id} can reach, "
-            f"{peak.value:g} {peak.unit}: correct the number or its unit"
-        )
+def possible(limit: Limit, sku: Sku | None, steps: Iterable[Step]) -> None:
+    """Refuse a floor above what a perfect device of this SKU reaches: it would reject every good one.
+
+    Of a product it depends on the number format, and so on the step.
+    """
+    if sku is None or limit.min is None or limit.about not in PEAKS:
+        return
+    for step in steps:
+        name = peak_of(limit.about, step)
+        peak = sku.number(name) if not limit.when.steps or step.name in limit.when.steps else None
+        if step.probe == limit.about.partition(".")[0] and peak and limit.min > ABOVE * peak.value:
+            raise Refused(
+                f"limit {limit.about}: min {limit.min:g} {limit.unit} is above what a {sku.id} can reach, "
+                f"{peak.value:g} {peak.unit} in step {step.name}: correct the number or its unit"
+            )
+
+
+def peak_of(about: str, step: Step) -> str:
+    """The SKU's number that a quantity cannot pass in a step: of a product, the peak of its number format."""
+    dtype = FORMATS.get(str(step.params.get("dtype")))
+    return f"peak_{dtype}" if about == "gemm.tflops" and dtype else PEAKS[about]
+
+
+def _in(unit: str, number: Number) -> float:
+    """The number in the limit's unit: memory is sold by the GB (1e9) and told by the GiB (2^30)."""
+    return number.value * 1e9 / 2**30 if (number.unit, unit) == ("GB", "GiB") else number.value
 
 
 def _lowest(sku: Sku, name: str, method: str, count: int) -> Number | None:

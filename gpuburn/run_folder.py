@@ -11,14 +11,14 @@ from gpuburn.evidence import NVML_EVENTS
 from gpuburn.identity import Boot, Event, HostRecord, Identity
 from gpuburn.measurement import Work
 from gpuburn.outcome import Outcome
-from gpuburn.plan import HOST, Plan, Step
+from gpuburn.plan import HOST, Plan, Step, pairs
 from gpuburn.probe import Probe, discover
 from gpuburn.strict import MEBIBYTE, Refused
 from gpuburn.telemetry import TELEMETRY
 
 EVENTS = 16 * MEBIBYTE
 NVML_LISTED, NVML_ALL, NVML_TEXT = 1000, 4000, 300  # events of one step and of a run; characters of one
-NVML_CODES = (told.NVML_XID, told.NVML_DBE, told.NVML_ABSENT, told.NVML_LOST)
+NVML_CODES = (told.NVML_XID, told.NVML_DBE, told.NVML_ABSENT, told.NVML_LOST, told.NVML_MORE)
 BOOT, KERNEL_LOG_READ, KERNEL_LOG_LOST = "host.boot", "kernel_log.read", "kernel_log.unreadable"
 
 
@@ -45,7 +45,8 @@ def amounts(folder: Path, plan: Plan, step: Step, outcome: Outcome) -> Outcome:
     """The same outcome with measurements, facts and work made anew from the step's evidence files."""
     probe, sampler = probes_of(step)
     names = plan.device_names()
-    own = evidence.declared(evidence.read(folder / "steps" / step.name, evidence.WORKERS), [probe], names)
+    them = [*names, *pairs(names)]
+    own = evidence.declared(evidence.read(folder / "steps" / step.name, evidence.WORKERS), [probe], them)
     beside = evidence.declared(evidence.sampled(folder / "steps" / step.name), [sampler], names)
     measurements, facts, work = evidence.amounts(own, [probe])
     sampled, told, _ = evidence.amounts(beside, [sampler])
@@ -83,7 +84,8 @@ def nvml_events(folder: Path) -> list[Event]:
             found.append(Event(told.NVML_UNREADABLE, 0.0, "host", str(error)[:NVML_TEXT]))
     if len(found) > NVML_ALL:
         more = Event(told.NVML_UNREADABLE, 0.0, "host", f"{len(found)} events, at most {NVML_ALL} are taken")
-        return [*found[:NVML_ALL], more]
+        failing = sorted(found, key=lambda one: not told.failing(one))  # stable: these first, each in its order
+        return [*failing[:NVML_ALL], more]
     return found
 
 
@@ -95,7 +97,8 @@ def _nvml_events(path: Path, where: str) -> list[Event]:
         raise Refused(str(error).replace(str(path), where)) from None
     for one in events:
         strict.known(one.code, NVML_CODES, where)
-        if (one.about != HOST and address(one.about) is None) or len(one.text) > NVML_TEXT:
+        names = (HOST, *NVML_CODES) if one.code == told.NVML_MORE else (HOST,)
+        if (one.about not in names and address(one.about) is None) or len(one.text) > NVML_TEXT:
             raise Refused(f"{where}: an event about {strict.short(one.about)}, or with too long a text")
     if len(events) > NVML_LISTED:
         raise Refused(f"{where}: {len(events)} events, at most {NVML_LISTED} are read")

@@ -11,7 +11,7 @@ from typing import Any
 
 from gpuburn import strict
 from gpuburn.limit import Limit, as_tight
-from gpuburn.measurement import Point
+from gpuburn.measurement import Metric, Observed, Point
 from gpuburn.strict import Refused
 
 SITES = ("site", "contract")  # whose a limit can be that stands over ours
@@ -55,7 +55,7 @@ def _site(limits: list[Limit], about: str, fields: dict[str, Any], where: str) -
             f"{where}: {min(kept)} is gpuburn's own to say; wanted are min, max, shares, equals, informational"
         )
     fields = {**fields, "about": about, "source": "contract" if fields.get("source") == "contract" else "site"}
-    ours = [one for one in limits if one.about == about]
+    ours = _of_step([one for one in limits if one.about == about], about.partition(".")[0], fields)
     if SHARES & set(fields) and "of" not in fields:  # other shares of what ours is a share of
         ours = [one for one in ours if one.of]
     if "unit" in fields or not ours:
@@ -68,6 +68,24 @@ def _site(limits: list[Limit], about: str, fields: dict[str, Any], where: str) -
         settled = {**kept, **unit, "when": strict.plain(one.when), "confidence": "high", **fields}
         found.append(strict.build(Limit, settled, where))
     return list(dict.fromkeys(found))
+
+
+def _of_step(ours: list[Limit], probe: str, fields: dict[str, Any]) -> list[Limit]:
+    """Those of ours that a site speaks of: where it names none of a probe's steps, that of the probe's name."""
+    own = any(probe in one.when.steps for one in ours)
+    if not own or (isinstance(fields.get("when"), dict) and fields["when"].get("steps")):
+        return ours
+    return [one for one in ours if not one.when.steps or probe in one.when.steps]
+
+
+def main_step(limit: Limit, promised: Metric | Observed, steps: Iterable[str]) -> Limit:
+    """A site's number for a speed, bound to the step that bears the probe's name, unless it names others: where a probe
+    runs in several steps, of other number formats or sizes, one floor is not meant for all. Ours stay in those."""
+    probe = limit.about.partition(".")[0]
+    speed = isinstance(promised, Metric) and promised.better
+    if limit.source not in SITES or limit.when.steps or not speed or probe not in steps:
+        return limit
+    return dataclasses.replace(limit, when=dataclasses.replace(limit.when, steps=(probe,)))
 
 
 def over(bound: list[Limit], points: list[Point]) -> list[Limit]:

@@ -181,8 +181,19 @@ class _UniqueKeys(yaml.SafeLoader):
 
 @functools.cache
 def hints(kind: type) -> dict[str, Any]:
-    """The resolved field types of a dataclass."""
-    return typing.get_type_hints(kind)
+    """The resolved types of a dataclass's fields, in their order."""
+    resolved = typing.get_type_hints(kind)
+    return {one.name: resolved[one.name] for one in dataclasses.fields(kind)}
+
+
+@functools.cache
+def _wanted(kind: type) -> tuple[str, ...]:
+    """The fields of a dataclass that have no default."""
+    return tuple(
+        one.name
+        for one in dataclasses.fields(kind)
+        if one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING
+    )
 
 
 def _build(kind: Any, data: Any, where: str) -> Any:
@@ -216,14 +227,18 @@ def _build(kind: Any, data: Any, where: str) -> Any:
 
 def _word(kind: type, data: Any, where: str) -> Any:
     _expect(dict, data, where)
-    fields = {f.name: f for f in dataclasses.fields(kind)}
+    types, wanted = hints(kind), _wanted(kind)
     for key in data:
-        known(str(key), fields, where)
-    for name, field in fields.items():
-        free = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        if free and name not in data:
+        if key not in types:
+            known(str(key), types, where)
+    for name in wanted:
+        if name not in data:
             raise Refused(f"{where}: {name!r} is missing")
-    taken = {key: _build(hints(kind)[key], item, f"{where}.{key}") for key, item in data.items()}
+    taken = {
+        # Text is most of what there is: it is looked at here, and not one call further down.
+        key: item if types[key] is str and type(item) is str else _build(types[key], item, f"{where}.{key}")
+        for key, item in data.items()
+    }
     try:
         return kind(**taken)
     except Refused as error:

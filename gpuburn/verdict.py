@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from gpuburn import events, health, identity, parts, plan as plans, workers, xids
+from gpuburn import events, health, identity, parts, plan as plans, silent, workers, xids
 from gpuburn.attribution import Attribution
 from gpuburn.comparison import Asked, compare
 from gpuburn.finding import Finding, Verdict, finding
@@ -43,7 +43,10 @@ def judge(plan: Plan, outcomes: Iterable[Outcome], record: HostRecord) -> list[F
                     limit, step, promised, wanted, plan.decision_rule, plan.environment, told, other, unseen(plan)
                 )
                 findings += compare(asked, outcome)
-    return [*findings, *health.growth(plan, by_step, probes), *workers.findings(plan, by_step.values())]
+    return [
+        *findings, *health.growth(plan, by_step, probes), *health.changes(plan, by_step, probes),
+        *workers.findings(plan, by_step.values()), *silent.findings(plan, by_step),
+    ]  # fmt: skip
 
 
 def blind(plan: Plan) -> str:
@@ -79,6 +82,7 @@ def verdicts(plan: Plan, findings: list[Finding]) -> dict[str, Verdict]:
 def _host(plan: Plan, outcomes: Iterable[Outcome], record: HostRecord) -> Iterable[Finding]:
     yield replace(_boots(plan, record), evidence=EVENTS)
     yield from (replace(one, evidence="identity.json") for one in _identity(plan, record))
+    yield from (replace(one, evidence="identity.json") for one in _fixed(plan, record))
     yield from (replace(one, evidence="identity.json") for one in _parts(plan, record))
     yield replace(_kernel_log(plan, record), evidence=EVENTS)
     outcomes = list(outcomes)
@@ -111,6 +115,18 @@ def _identity(plan: Plan, record: HostRecord) -> Iterable[Finding]:
         else:
             reasons = {look.missing.get(name, "absent") for look in record.identities} or {"no identity was taken"}
             yield finding("identity.missing", about, INCOMPLETE, "; ".join(sorted(reasons)), "plan", plan.profiles)
+
+
+def _fixed(plan: Plan, record: HostRecord) -> Iterable[Finding]:
+    """One finding for each value that may be absent and may not change, and did. Firmware too: it is no part."""
+    for name in identity.FIXED:
+        seen = {value for look in record.identities if (value := look.value(name))}
+        if len(seen) > 1:
+            why = f"changed during the run: {', '.join(sorted(seen))}"
+            yield finding("identity.changed", f"identity.{name}", FAIL, why, "plan", plan.profiles)
+    for change in parts.firmware(record.identities):
+        why = f"changed during the run: {change.why}"
+        yield finding("identity.changed", f"identity.{change.kind}.firmware", FAIL, why, "plan", plan.profiles)
 
 
 def _parts(plan: Plan, record: HostRecord) -> Iterable[Finding]:

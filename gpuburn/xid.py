@@ -16,8 +16,10 @@ from gpuburn import strict
 from gpuburn.strict import Refused
 
 FILE = Path(__file__).parent / "xid.yml"
-# A line of the kernel log "NVRM: Xid (PCI:0000:3b:00): 79, ...", or an event's text made of it, "Xid 79, ...".
-LINE = re.compile(r"\bXid (?:\((?:PCI:)?(?P<address>[0-9A-Fa-f:.]+)\): )?(?P<number>[0-9]{1,6})\b")
+# A line of the kernel log "NVRM: Xid (PCI:0000:3b:00): 79, ...", or an event's text made of it, "Xid 79, ...". On a GPU
+# in parts (MIG) its instances stand after the address: "(PCI:0000:3b:00 GPU-I:01 GPU-CI:00)".
+PART = r"(?: GPU-I:[0-9]{1,3})?(?: GPU-CI:[0-9]{1,3})?"
+LINE = re.compile(rf"\bXid (?:\((?:PCI:)?(?P<address>[0-9A-Fa-f:.]+){PART}\): )?(?P<number>[0-9]{{1,6}})\b")
 # Xid 154: "GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)"; newer drivers say other words,
 # such as (PF FLR) or (OS Reboot), for the same.
 RECOVERY = re.compile(r"\bto 0x[0-9A-Fa-f]+ \(([^)]+)\)")
@@ -30,8 +32,19 @@ Rule = Literal["reject", "warn", "app", "info", "ignore", "reject_if_fatal", "by
 
 
 @dataclass(frozen=True, slots=True)
+class Repeats:
+    """More than `over` of an entry on one GPU in one run are of another class."""
+
+    over: int
+    rule: Literal["reject", "warn"]
+
+
+@dataclass(frozen=True, slots=True)
 class Xid:
-    """One number of the table. action: what NVIDIA says to do at once, "" where it names nothing."""
+    """One number of the table. action: what NVIDIA says to do at once, "" where it names nothing.
+
+    entry: the first number of its entry, which stands for all that are counted together.
+    """
 
     number: int
     meaning: str
@@ -39,6 +52,8 @@ class Xid:
     rule: Rule
     note: str
     source: str
+    entry: int = 0
+    repeats: Repeats | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +63,7 @@ class _Entry:
     rule: Rule
     action: str = ""
     note: str = ""
+    repeats: Repeats | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +81,9 @@ def load(path: Path = FILE) -> dict[int, Xid]:
         for one in entry.numbers:
             if one in found:
                 raise Refused(f"{path.name}: Xid {one} stands twice")
-            found[one] = Xid(one, entry.meaning, entry.action, entry.rule, entry.note, table.source)
+            found[one] = Xid(
+                one, entry.meaning, entry.action, entry.rule, entry.note, table.source, entry.numbers[0], entry.repeats
+            )  # fmt: skip
     return found
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 from gpuburn import xid
 from gpuburn.attribution import Attribution, address
@@ -31,7 +32,7 @@ def findings(events: Sequence[Event], where: Attribution, outcomes: Iterable[Out
     """One finding per Xid.
 
     The program is ours and the same on every device: an Xid that suspects the program and repeats on one device alone
-    is that device's.
+    is that device's. What repeats on one device may weigh more than once (xid.yml).
     """
     told = [event for event in events if event.code in TOLD_BY]
     kills = [(one.started, one.started + one.seconds) for one in outcomes if one.probe == KILLS]
@@ -39,14 +40,29 @@ def findings(events: Sequence[Event], where: Attribution, outcomes: Iterable[Out
     for event in told:
         if _classed(event, kills)[0] == "app":
             by_device[_part(event)] = by_device.get(_part(event), 0) + 1
+    often = Counter((_part(event), one.entry) for event in told if (one := _entry(event)))
     for event in told:
-        kind, why = _classed(event, kills)
+        kind, why = _repeated(event, often, *_classed(event, kills))
         if kind == "app" and set(by_device) == {_part(event)} and by_device[_part(event)] > 1:
             kind, why = "reject", f"{why}; {by_device[_part(event)]} times, on this device alone"
         code, verdict, marginal = VERDICTS[kind]
         text = f"{where.words(event)}: {event.text}: {why}"
         yield finding(code, "host", verdict, text, "event", profiles, marginal=marginal, step=where.step(event),
                       subject=where.subject(event), evidence=where.evidence(event, evidence))  # fmt: skip
+
+
+def _repeated(event: Event, often: Mapping[tuple[str, int], int], kind: str, why: str) -> tuple[str, str]:
+    """The class of an event after how often its entry was told of this GPU in the run (xid.yml, repeats)."""
+    one = _entry(event)
+    count = often[_part(event), one.entry] if one else 0
+    if one is None or one.repeats is None or count <= one.repeats.over or kind == "reject":
+        return kind, why
+    return one.repeats.rule, f"{why}; {count} times on this device, and more than {one.repeats.over} are too many"
+
+
+def _entry(event: Event) -> xid.Xid | None:
+    match = NUMBER.search(event.text)
+    return xid.load().get(int(match[1])) if match else None
 
 
 def _part(event: Event) -> str:

@@ -15,7 +15,7 @@ import typer
 
 from gpuburn import profile
 from gpuburn.agent.__main__ import _parser
-from gpuburn.controller import documents, site
+from gpuburn.controller import documents, site, status
 from gpuburn.controller.__main__ import program
 from gpuburn.controller.exports.prometheus import METRICS
 from gpuburn.probe import discover
@@ -54,6 +54,13 @@ def test_generated_parts_are_what_the_code_says(page: Path) -> None:
     if os.environ.get("GPUBURN_WRITE_DOCS") == "1":
         page.write_text(made)
     assert page.read_text() == made, "run this test with GPUBURN_WRITE_DOCS=1 and read the difference"
+
+
+def test_the_exit_statuses_that_operating_names_are_those_of_the_code() -> None:
+    text = (ROOT / "docs/operating.md").read_text()
+    assert f"| `gpuburn` | {status.ACCEPTED} / {status.USAGE} / {status.INTERNAL} | done / refused input" in text
+    decided = f"{status.REJECTED} / {status.UNDECIDED} / {status.CONDITIONAL}"
+    assert f"| {decided} | some host is rejected / undecided or untested / conditional" in text
 
 
 def test_every_generated_part_stands_in_one_document() -> None:

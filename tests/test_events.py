@@ -162,11 +162,17 @@ def test_a_double_bit_error_and_its_xid_are_one_finding(plan: Plan) -> None:
 
 @pytest.mark.parametrize(("code", "verdict"), [
     ("nvml.absent", Verdict.NOT_APPLICABLE), ("nvml.lost", Verdict.INCOMPLETE), ("nvml.unreadable", Verdict.INCOMPLETE),
-    ("kernel.more", Verdict.NOT_APPLICABLE),
+    ("kernel.more", Verdict.NOT_APPLICABLE), ("nvml.more", Verdict.NOT_APPLICABLE), ("kernel.lost", Verdict.INCOMPLETE),
 ])  # fmt: skip
 def test_what_could_not_be_heard_is_shown(plan: Plan, code: str, verdict: Verdict) -> None:
     [one] = told(plan, Event(code, GEMM, "host", "why"))
     assert one.verdict is verdict and "why" in one.why and one.about == code
+
+
+def test_corrected_errors_that_are_too_many_to_be_listed_are_a_warning(plan: Plan) -> None:
+    """Which step they belong to can no longer be told, so that their bound of one step cannot be applied."""
+    [one] = told(plan, Event("kernel.more", GEMM, "kernel.pcie_corrected", "2000 in all of 0000:17:00.0"))
+    assert one.code == "event.warn" and one.marginal
 
 
 @pytest.mark.parametrize("code", ["step.interrupted", "bug_report.kept", "kernel.no_such_kind", "another"])
@@ -212,3 +218,22 @@ def test_a_change_of_a_kind_changes_what_the_criteria_are(monkeypatch: pytest.Mo
     kinds["oom"] = dataclasses.replace(kinds["oom"], rule="info")
     monkeypatch.setattr("gpuburn.kernel.load", lambda: kinds)
     assert judgement.digest.__wrapped__() != before
+
+
+@pytest.mark.parametrize(("numbers", "code"), [
+    ((63,), "xid.warn"), ((63, 63), "xid.reject"), ((92,), "xid.warn"), ((92, 92), "xid.reject"),
+    ((39,), "xid.warn"), ((39, 40), "xid.reject"), ((32, 32, 32), "xid.warn"), ((63, 92), "xid.warn"),
+])  # fmt: skip
+def test_what_a_new_machine_may_show_once_it_may_not_repeat_on_one_device(
+    plan: Plan, numbers: tuple[int, ...], code: str
+) -> None:
+    events = [Event("kernel.xid", GEMM + n * 20, GPU, f"Xid {one}, pid=1") for n, one in enumerate(numbers)]
+    found = told(plan, *events)
+    assert {one.code for one in found} == {code} and len(found) == len(numbers)
+    assert all(("times on this device" in one.why) == (code == "xid.reject") for one in found)
+
+
+def test_two_devices_do_not_repeat_each_other_and_nvml_does_not_repeat_the_kernel(plan: Plan) -> None:
+    both = [Event("kernel.xid", GEMM, about, "Xid 63, pid=1") for about in (GPU, "0000:2a:00.0")]
+    again = Event("nvml.xid", GEMM + 1, GPU, "Xid 63, told by NVML")
+    assert [one.code for one in told(plan, *both, again)] == ["xid.warn"] * 2

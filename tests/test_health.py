@@ -9,7 +9,7 @@ import runs
 
 from gpuburn import health
 from gpuburn.finding import Finding, Verdict
-from gpuburn.measurement import NOWHERE, UNTOLD, Fact, Reading
+from gpuburn.measurement import UNTOLD, Fact, Point, Reading
 from gpuburn.outcome import Outcome
 from gpuburn.plan import Plan
 from gpuburn.probe import discover
@@ -18,16 +18,20 @@ PROBE = discover()["host_health"]
 COUNTERS = {name: metric.counter for name, metric in PROBE.metrics.items() if metric.counter}
 
 
+def points(metric: str) -> list[Point]:
+    return PROBE.points(PROBE.metrics[metric], PROBE.settled({}, "host_health"))
+
+
 @pytest.fixture
 def plan() -> Plan:
     return runs.plan(runs.hardware(count=2), steps=("host_health", "gemm", "host_health_after"))
 
 
 def said(of: Plan, step: str, metric: str, value: float | None) -> dict[str, Outcome]:
-    """All is well, but this one number in this step is another; None takes it away."""
-    taken = runs.answers(of)
-    rest = [one for one in taken[step] if getattr(one, "metric", "") != metric]
-    taken[step] = rest if value is None else [*rest, Reading(metric, value, NOWHERE, "host", runs.ISSUED)]
+    """All is well, but this one number in this step is another, at its first point; None takes it away at every one."""
+    taken, at = runs.answers(of), points(metric)[: None if value is None else 1]
+    rest = [one for one in taken[step] if getattr(one, "metric", "") != metric or getattr(one, "point", "") not in at]
+    taken[step] = rest if value is None else [*rest, Reading(metric, value, at[0], "host", runs.ISSUED)]
     return runs.outcomes(of, taken)
 
 
@@ -48,7 +52,7 @@ def told(of: Plan, outcomes: dict[str, Outcome]) -> list[Finding]:
 
 def test_where_nothing_grew_every_counter_says_so_and_the_host_passes(plan: Plan) -> None:
     found = told(plan, runs.outcomes(plan))
-    assert sorted(f.about for f in found) == sorted(f"host_health.{name}" for name in COUNTERS)
+    assert sorted(f.about for f in found) == sorted(f"host_health.{name}" for name in COUNTERS for _ in points(name))
     assert {(f.code, f.verdict, f.step) for f in found} == {("health.steady", Verdict.PASS, "host_health_after")}
     assert runs.bad(runs.judged(plan)) == [] and runs.verdict(plan) is Verdict.PASS
 
@@ -99,6 +103,32 @@ def test_a_gauge_may_change(plan: Plan) -> None:
     assert not [f for f in told(plan, said(plan, "host_health_after", "nic_up", 9.0)) if f.code != "health.steady"]
 
 
+GPU_FACTS = [name for name, fact in discover()["gpu_health"].facts.items() if fact.fixed]
+
+
+def swapped(name: str, value: str) -> list[tuple[str, str, str, str]]:
+    """(code, quantity, step, subject) of all that is bad where the second look at gpu1 tells this."""
+    of = runs.plan(runs.hardware(count=2), steps=("gpu_health", "gemm", "gpu_health_after"))
+    whose = discover()["gpu_health"].facts[name].per == "host"
+    taken = runs.answers(of)
+    taken["gpu_health_after"] = [
+        dataclasses.replace(one, value=value)
+        if isinstance(one, Fact) and one.name == name and one.subject == ("host" if whose else "gpu1") else one
+        for one in taken["gpu_health_after"]
+    ]  # fmt: skip
+    found = runs.judged(of, runs.outcomes(of, taken))
+    return [(f.code, f.about, f.step, f.subject) for f in found if f.verdict in (Verdict.FAIL, Verdict.INCOMPLETE)]
+
+
+@pytest.mark.parametrize("name", GPU_FACTS)
+def test_a_gpu_that_is_another_one_after_the_work_fails(name: str) -> None:
+    subject = "host" if name == "cuda_driver" else "gpu1"
+    assert swapped(name, "another") == [("identity.changed", f"gpu_health.{name}", "gpu_health_after", subject)]
+    assert swapped(name, "none: GPU is lost")[0][0] == "identity.missing", "no longer told is not known to be the same"
+    assert swapped(name, "the same") == []
+    assert {"uuid", "serial", "vbios", "part"} <= set(GPU_FACTS)
+
+
 def test_any_probe_that_is_planned_twice_is_compared(plan: Plan) -> None:
     """Whatever it is called: the pair is told by the steps' names, the counters by the probe's declaration."""
     names = {"host_health": "ports", "host_health_after": "ports_after"}
@@ -121,25 +151,38 @@ def test_what_the_host_does_not_have_is_not_demanded_and_is_listed(plan: Plan) -
 
 
 def test_what_could_not_be_asked_on_bare_metal_is_incomplete_with_its_reason(plan: Plan) -> None:
-    outcomes = standing_in(plan, "host_health", "disk_warnings", "smart", "unknown: smartctl is not installed")
-    [one] = [f for f in runs.judged(plan, outcomes) if f.verdict is Verdict.INCOMPLETE]
-    assert (one.code, one.about) == ("limit.unmeasured", "host_health.disk_warnings")
-    assert "smartctl is not installed" in one.why
+    outcomes = standing_in(plan, "host_health", "disk_warnings", "smart_warns", "unknown: smartctl is not installed")
+    found = [f for f in runs.judged(plan, outcomes) if f.verdict is Verdict.INCOMPLETE]
+    assert [f.point for f in found] == points("disk_warnings")
+    assert {(f.code, f.about) for f in found} == {("limit.unmeasured", "host_health.disk_warnings")}
+    assert all("smartctl is not installed" in f.why for f in found)
+
+
+def test_a_host_without_data_disks_owes_no_number_of_them_and_still_owes_the_system_disks(plan: Plan) -> None:
+    outcomes = standing_in(plan, "host_health", "disk_warnings", "smart_warns", "none: no data disk that shows")
+    one = outcomes["host_health"]
+    system = [f for f in one.facts if (f.name, str(f.point)) == ("host_health.smart_warns", "role=system")]
+    facts = [f for f in one.facts if f not in system]
+    outcomes["host_health"] = dataclasses.replace(one, facts=[*facts, dataclasses.replace(system[0], value="1 disks")])
+    found = {str(f.point): f.code for f in runs.judged(plan, outcomes) if f.about == "host_health.disk_warnings"
+             and f.step == "host_health"}  # fmt: skip
+    assert found == {"role=data": "limit.no_part", "role=system": "limit.unmeasured"}
 
 
 @pytest.mark.parametrize("changed", [{"environment": "vm"}, {"environment": "container"}, {"privileges": "user"}])
 def test_what_a_guest_or_a_user_cannot_ask_is_not_observable(changed: dict[str, str]) -> None:
     plan = runs.plan(runs.hardware(count=2, **changed), steps=("host_health", "gemm", "host_health_after"))
-    outcomes = standing_in(plan, "host_health", "disk_warnings", "smart", "unknown: needs root")
-    [one] = [f for f in runs.judged(plan, outcomes) if f.code == "not_observable" and f.step]
-    assert (one.about, one.verdict) == ("host_health.disk_warnings", Verdict.NOT_APPLICABLE)
+    outcomes = standing_in(plan, "host_health", "disk_warnings", "smart_warns", "unknown: needs root")
+    found = [f for f in runs.judged(plan, outcomes) if f.code == "not_observable" and f.step]
+    assert [f.point for f in found] == points("disk_warnings")
+    assert {(f.about, f.verdict) for f in found} == {("host_health.disk_warnings", Verdict.NOT_APPLICABLE)}
     assert runs.verdict(plan, outcomes) is Verdict.PASS
 
 
 def test_a_guest_that_is_silent_without_a_reason_is_incomplete_all_the_same() -> None:
     plan = runs.plan(runs.hardware(count=2, environment="vm"), steps=("host_health", "gemm", "host_health_after"))
     outcomes = said(plan, "host_health", "disk_warnings", None)
-    assert runs.bad(runs.judged(plan, outcomes)) == [("limit.unmeasured", "host_health", "host", "incomplete")]
+    assert runs.bad(runs.judged(plan, outcomes)) == [("limit.unmeasured", "host_health", "host", "incomplete")] * 2
 
 
 @pytest.mark.parametrize(

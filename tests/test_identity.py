@@ -13,7 +13,8 @@ JUNK = [
     "Not Available", "Base Board Serial Number", "Chassis Serial Number", "Board Serial Number", "Invalid", "INVALID",
     "OEM", "O.E.M.", "Empty", "TBD", "[N/A]", "[Unknown Error]", "Unknown Error", "12345678", "1234567890", "..",
     "GPU-00000000-0000-0000-0000-000000000000", "0x0000", "Default", "Not Applicable", "Not Settable",
-    "Type2 - Board Serial Number",
+    "Type2 - Board Serial Number", "FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF", "03000200-0400-0500-0006-000700080009",
+    "NotSpecified", "Not Present", "Filled By OEM", "00:00:00:00:00:00", "ff:ff:ff:ff:ff:ff",
 ]  # fmt: skip
 REAL = [
     "S123456",
@@ -29,6 +30,9 @@ REAL = [
     "1234567",
     "OEM-1",
     "0x0410",
+    "03000200-0400-0500-0006-000700080010",
+    "00:00:00:00:00:01",
+    "Presently",
 ]
 
 

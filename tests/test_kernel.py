@@ -23,6 +23,10 @@ SAMPLES: dict[str, list[tuple[str, str]]] = {
         ("NVRM: Xid (PCI:0000:18:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.", "0000:18:00"),
         ("NVRM: Xid (PCI:0000:dc:00): 45, pid=1818990, name=python3, Ch 00000001 caused by previous Xid 149",
          "0000:dc:00"),
+        ("NVRM: Xid (PCI:0000:01:00 GPU-I:05): 94, pid=7194, name=python3, Contained: CE User Channel (0x9). RST: No, "
+         "D-RST: No", "0000:01:00"),
+        ("NVRM: Xid (PCI:0000:3b:00 GPU-I:01 GPU-CI:00): 13, pid=9, name=a, Graphics Exception", "0000:3b:00"),
+        ("NVRM: Xid (0000:03:00): 31, Ch 00000010, engmask 00000101", "0000:03:00"),
         ("NVRM: Xid (PCI:0018:01:00): 145, RLW_RXPIPE Nonfatal XC0 i0 Link 13 (0x0409a0c2 0x00000008)", "0018:01:00"),
     ],
     "sxid_fatal": [
@@ -33,6 +37,9 @@ SAMPLES: dict[str, list[tuple[str, str]]] = {
         ("nvidia-nvswitch3: SXid (PCI:0000:04:00.0): 22013, Non-fatal, Link 44 Minion Link DLREQ interrupt",
          "0000:04:00.0"),
         ("nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 20009, Non-fatal, Link 28 RX Short Error Rate", "0000:c3:00.0"),
+    ],
+    "sxid_correctable": [
+        ("nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 20001, Correctable, Link 28 TX Replay Error", "0000:c3:00.0"),
     ],
     "sxid_detail": [
         ("nvidia-nvswitch3: SXid (PCI:0000:04:00.0): 22013, Severity 0 Engine instance 44 Sub-engine instance 00", ""),
@@ -58,16 +65,25 @@ SAMPLES: dict[str, list[tuple[str, str]]] = {
         ("pcieport 0000:c0:01.1: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer, (Requester ID)",
          "0000:c0:01.1"),
         ("pcieport 0000:00:01.0: AER: Uncorrected (Fatal) error received: id=0008", "0000:00:01.0"),
+        ("{9}[Hardware Error]: event severity: fatal; section_type: PCIe error; device_id: 0000:3b:00.0",
+         "0000:3b:00.0"),
     ],
     "pcie_contained": [
         ("pcieport 0000:00:1b.0: DPC: containment event, status:0x1f01 source:0x0000", "0000:00:1b.0"),
     ],
-    "pcie_unrecovered": [("pcieport 0000:03:04.0: AER: device recovery failed", "0000:03:04.0")],
+    "pcie_unrecovered": [
+        ("pcieport 0000:03:04.0: AER: device recovery failed", "0000:03:04.0"),
+        ("pcieport 0000:00:01.0: AER: Device recovery failed", "0000:00:01.0"),
+    ],
     "pcie_nonfatal": [
         ("pcieport 0000:00:01.1: AER: Uncorrected (Non-Fatal) error received: 0000:09:00.0", "0000:09:00.0"),
         ("igb 0000:09:00.0: AER: PCIe Bus Error: severity=Uncorrected (Non-Fatal), type=Transaction Layer, "
          "(Requester ID)", "0000:09:00.0"),
         ("pcieport 0000:00:1d.0: AER: Multiple Uncorrected (Non-Fatal) error received: id=00e8", "0000:00:1d.0"),
+        ("pcieport 0000:0d:00.0: CXL Bus Error: severity=Uncorrectable (Non-Fatal), type=Transaction Layer, "
+         "(Receiver ID)", "0000:0d:00.0"),
+        ("{1}[Hardware Error]: event severity: recoverable; section_type: PCIe error; device_id: 0000:3b:00.0",
+         "0000:3b:00.0"),
     ],
     "pcie_corrected": [
         ("hpsa 0000:04:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer, id=0400(Transmitter ID)",
@@ -76,6 +92,9 @@ SAMPLES: dict[str, list[tuple[str, str]]] = {
          "0000:07:00.0"),
         ("pcieport 10003:00:00.0: PCIe Bus Error: severity=Corrected, type=Data Link Layer, id=0000(Receiver ID)",
          "10003:00:00.0"),
+        ("{2}[Hardware Error]: event severity: corrected; section_type: PCIe error; device_id: 0000:3b:00.0",
+         "0000:3b:00.0"),
+        ("{2}[Hardware Error]: event severity: corrected; section_type: PCIe error", "host"),
     ],
     "pcie_corrected_notice": [
         ("pcieport 0000:00:1c.0: AER: Corrected error received: 0000:01:00.0", "0000:01:00.0"),
@@ -89,13 +108,21 @@ SAMPLES: dict[str, list[tuple[str, str]]] = {
         ("pcieport 0000:03:04.0: AER: Downstream Port link has been reset (0)", ""),
         ("pci 0000:05:00.0: AER: can't recover (no error_detected callback)", ""),
         ("pcieport 0000:00:1b.0: DPC: unmasked uncorrectable error detected", ""),
+        ("nvme 0000:01:00.0: AER:   Error of this Agent is reported first", ""),
+        ("pcieport 0000:00:1c.0:   Error of this Agent(00e0) is reported first", ""),
+        ("pcieport 0000:00:07.1: AER:   TLP Header (Flit): 0x34000000 0x00000052", ""),
+        ("pcieport 0000:00:07.1: AER:   TLP Header: 0x34000000 0x00000052 0x00000000 0x00000000", ""),
+        ("pcieport 0000:00:07.1: AER:   TLP Prefix Header: 0x00000000 0x00000000", ""),
+        ("pcieport 0000:00:07.1: DPC: rp_pio_status: 0x00010000, rp_pio_mask: 0x00000303", ""),
+        ("pcieport 0000:00:07.1: DPC: [16] Completion Timeout", ""),
+        ("pcieport 0000:00:01.0: AER: Device recovery successful", ""),
     ],
     "mce_uncorrected": [
         ("mce: [Hardware Error]: CPU 12: Machine Check: 0 Bank 5: bea0000000000108", "host"),
         ("mce: [Hardware Error]: CPU 11: Machine Check: 0 Bank 0: b200000000070005", "host"),
         ("mce: [Hardware Error]: CPU 0: Machine Check: 0 Bank 7: ee2000000040110a", "host"),
         ("[Hardware Error]: Deferred error, no action required.", "host"),
-        ("{1}[Hardware Error]: event severity: recoverable", "host"),
+        ("{1}[Hardware Error]: event severity: recoverable; section_type: IA32/X64 processor error", "host"),
         ("mce: Uncorrected hardware memory error in user-access at 1b9b2f7880", "host"),
         ("Memory failure: 0x7740c0: recovery action for dirty page: Recovered", "host"),
     ],
@@ -104,21 +131,37 @@ SAMPLES: dict[str, list[tuple[str, str]]] = {
         ("mce: [Hardware Error]: CPU 0: Machine Check: 0 Bank 0: 9000004000010005", "host"),
         ("mce: [Hardware Error]: CPU 3: Machine Check: 0 Bank 17: d42040000000011b", "host"),
         ("[Hardware Error]: Corrected error, no action required.", "host"),
-        ("{1}[Hardware Error]: event severity: corrected", "host"),
+        ("{1}[Hardware Error]: event severity: corrected; section_type: general processor error", "host"),
     ],
     "mce_logged": [("mce: [Hardware Error]: Machine check events logged", "host")],
+    "platform_fatal": [
+        ("{1}[Hardware Error]: event severity: fatal", "host"), ("[Hardware Error]: event severity: fatal", "host"),
+    ],
+    "platform_recoverable": [
+        ("{4}[Hardware Error]: event severity: recoverable; section_type: CXL Protocol Error", "host"),
+    ],
+    "platform_corrected": [
+        ("{7}[Hardware Error]: event severity: corrected; section_type: unknown, 4c63f8e2", "host"),
+    ],
+    "platform_info": [("{7}[Hardware Error]: event severity: info", "host")],
+    "hardware_detail": [
+        ("mce: [Hardware Error]: TSC 0 ADDR 1ffffb51181c0 MISC d012000100000000 SYND 4d000000 IPID 500b000000000", ""),
+        ("mce: [Hardware Error]: PROCESSOR 2:a20f10 TIME 1684 SOCKET 0 APIC 6 microcode a20102b", ""),
+        ("[Hardware Error]: CPU:2 (19:11:1) MC20_STATUS[Over|CE|MiscV|AddrV|-|-|SyndV|CECC|-|-|-]: 0xdc2040000000011b",
+         ""),
+        ("[Hardware Error]: Unified Memory Controller Ext. Error Code: 0, DRAM ECC error.", ""),
+        ("[Hardware Error]: cache level: L3/GEN, tx: GEN, mem-tx: RD", ""),
+    ],
     "hardware_error": [
-        ("mce: [Hardware Error]: TSC 0 ADDR 1ffffb51181c0 MISC d012000100000000 SYND 4d000000 IPID 500b000000000",
-         "host"),
-        ("[Hardware Error]: CPU:0 (17:1:1) MC15_STATUS[Over|CE|MiscV|AddrV|-|-|SyndV|CECC|-|-|-]: 0xdc2040000000011b",
-         "host"),
         ("{1}[Hardware Error]:  Error 0, type: recoverable", "host"),
+        ("mce: [Hardware Error]: Some CPUs didn't answer in synchronization", "host"),
     ],
     "edac_uncorrected": [
         ("EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (channel:1 slot:0 page:0x7740c0)",
          "CPU_SrcID#0_MC#0_Chan#1_DIMM#0"),
         ("EDAC MC0: 1 UE Multi-bit ECC on unknown memory (node:0 card:1 module:71 bank:7)", "unknown memory"),
         ("EDAC MC0: 1 UE memory read error on CPU_SrcID#0", "MC0"),
+        ("{2}[Hardware Error]: event severity: recoverable; section_type: memory error", "host"),
     ],
     "edac_corrected": [
         ("EDAC MC0: 2 CE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (channel:1 slot:0)",
@@ -126,12 +169,14 @@ SAMPLES: dict[str, list[tuple[str, str]]] = {
         ('EDAC MC1: CE row 1, channel 0, label "CPU_SrcID#1_Channel#0_DIMM#1": 1 Unknown error(s): memory scrubbing',
          "CPU_SrcID#1_Channel#0_DIMM#1"),
         ("EDAC MC0: 1 CE memory read error", "MC0"),
+        ("{1}[Hardware Error]: event severity: corrected; section_type: memory error", "host"),
     ],
     "oom": [
         ("oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,"
          "task_memcg=/user.slice", "host"),
         ("Out of memory: Killed process 2201 (nginx) total-vm:2345678kB, anon-rss:1234567kB", "host"),
         ("Out of memory: Kill process 1234 (chrome) score 850 or sacrifice child", "host"),
+        ("Out of memory (oom_kill_allocating_task): Killed process 12 (python3) total-vm:1kB", "host"),
     ],
     "oom_cgroup": [
         ("oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,"
@@ -146,6 +191,7 @@ SAMPLES: dict[str, list[tuple[str, str]]] = {
         ("mlx5_core 0000:86:00.0: Port 1: link down", "0000:86:00.0"),
         ("mlx5_core 0000:86:00.0 ens1f0np0: Link down", "0000:86:00.0"),
         ("e1000e: eth1 NIC Link is Down", "eth1"),
+        ("igb 0000:01:00.0 enp1s0: igb: enp1s0 NIC Link is Down", "0000:01:00.0"),
         ("mlx5_core 0000:3b:00.0: Port module event: module 0, Cable unplugged", "0000:3b:00.0"),
     ],
     "port_error": [
@@ -165,6 +211,7 @@ SAMPLES: dict[str, list[tuple[str, str]]] = {
     ],
     "media_absent": [
         ("blk_update_request: I/O error, dev sr0, sector 0 op 0x0:(READ) flags 0x80700 phys_seg 1", "sr0"),
+        ("timeout error, dev sr0, sector 0 op 0x0:(READ) flags 0x80700 phys_seg 1 prio class 2", "sr0"),
         ("Buffer I/O error on dev sr0, logical block 0, async page read", "sr0"),
     ],
     "medium_error": [
@@ -174,7 +221,18 @@ SAMPLES: dict[str, list[tuple[str, str]]] = {
     ],
     "io_error": [
         ("blk_update_request: I/O error, dev sdb, sector 2048", "sdb"),
+        ("timeout error, dev nvme0n1, sector 123 op 0x0:(READ) flags 0x80700 phys_seg 1 prio class 2", "nvme0n1"),
+        ("protection error, dev nvme0n1, sector 123 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2", "nvme0n1"),
+        ("device offline error, dev sdc, sector 8 op 0x1:(WRITE) flags 0x0 phys_seg 1 prio class 2", "sdc"),
+        ("recoverable transport error, dev sdc, sector 8 op 0x1:(WRITE) flags 0x0 phys_seg 1 prio class 2", "sdc"),
+        ("critical space allocation error, dev sdc, sector 8 op 0x1:(WRITE) flags 0x0 phys_seg 1", "sdc"),
+        ("blk_update_request: I/O error, dev nvme0c0n1, sector 1048624 op 0x9:(WRITE_ZEROES) flags 0x2800800 "
+         "phys_seg 0 prio class 0", "nvme0n1"),
         ("Buffer I/O error on dev nvme0n1p1, logical block 0, async page read", "nvme0n1p1"),
+    ],
+    "request_unsupported": [
+        ("operation not supported error, dev nvme0n1, sector 123 op 0x9:(WRITE_ZEROES) flags 0x0 phys_seg 0",
+         "nvme0n1"),
     ],
     "nvme_down": [
         ("nvme nvme0: controller is down; will reset: CSTS=0xffffffff, PCI_STATUS=0x10", "nvme0"),
@@ -187,10 +245,16 @@ SAMPLES: dict[str, list[tuple[str, str]]] = {
          "nvme0"),
     ],
     "hung_task": [("INFO: task kworker/0:1:4711 blocked for more than 120 seconds.", "host")],
+    "hung_task_detail": [
+        ('"echo 0 > /proc/sys/kernel/hung_task_timeout_secs" disables this message.', ""),
+        ("      Not tainted 6.8.0-45-generic #45-Ubuntu", ""),
+        ("      Tainted: P           OE      6.8.0-45-generic #45-Ubuntu", ""),
+    ],
     "lockup": [
         ("watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [python3:4711]", "host"),
         ("rcu: INFO: rcu_sched self-detected stall on CPU", "host"),
         ("NMI watchdog: Watchdog detected hard LOCKUP on cpu 17", "host"),
+        ("watchdog: CPU3: Watchdog detected hard LOCKUP on cpu 3", "host"),
     ],
     "oops": [
         ("BUG: kernel NULL pointer dereference, address: 0000000000000000", "host"),
@@ -208,6 +272,7 @@ CALM = [
     "pcieport 0000:00:1c.0: AER: enabled with IRQ 122", "pcieport 0000:00:1c.0: DPC: error containment capabilities",
     "MCE: In-kernel MCE decoding enabled.", "mce: CPU0: Thermal monitoring enabled (TM1)",
     "mce: CPU2: Core temperature/speed normal", "EDAC MC: Ver: 3.0.0", "EDAC MC0: Giving out device to module skx_edac",
+    "igb 0000:01:00.0 enp1s0: igb: enp1s0 NIC Link is Up 1000 Mbps Full Duplex, Flow Control: RX/TX",
     "igc 0000:03:00.0 enp3s0: NIC Link is Up 2500 Mbps Full Duplex, Flow Control: RX/TX",
     "mlx5_core 0000:3b:00.0: Port module event: module 0, Cable plugged", "mlx5_core 0000:3b:00.0 ens1: Link up",
     "nvme nvme0: 8/0/0 default/read/poll queues", "nvme nvme0: Abort status: 0x0", "python3[77]: Out of memory",

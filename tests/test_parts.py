@@ -109,3 +109,13 @@ def test_what_is_plugged_in_over_usb_is_no_part_and_an_nvme_is_one_part(plugged)
 ])  # fmt: skip
 def test_whose_network_address_is_a_makers(mac, wanted):
     assert parts.universal(mac) is wanted
+
+
+@pytest.mark.parametrize("source", ["disk.nvme0n1", "ib.mlx5_0", "nic.ens1"])
+def test_another_firmware_of_the_same_part_is_told_and_that_of_another_part_is_not(source: str) -> None:
+    kind, _, name = source.partition(".")
+    old, new = look(**{source: {"firmware": "1.0"}}), look(**{source: {"firmware": "2.0"}})
+    told = [(one.kind, one.why) for one in parts.firmware([old, old, new])]
+    assert told == [(kind, f"firmware 1.0 of {name} is 2.0")]
+    swapped = look(**{source: {"firmware": "2.0", "serial": "S9"}})
+    assert not [*parts.firmware([old, swapped]), *parts.firmware([old, look()]), *parts.firmware([look(), new])]

@@ -144,8 +144,18 @@ def test_gpu_sensors_are_not_demanded_of_a_cpu_and_that_is_said() -> None:
 
 def test_a_site_limit_is_in_the_plan_and_ours_on_that_quantity_is_not() -> None:
     plan = make(with_site(gemm__tflops={"min": 0.001, "unit": "TFLOP/s", "because": "the contract"}))
-    [one] = [limit for limit in plan.limits if limit.about == "gemm.tflops"]
-    assert (one.min, one.because, one.source, one.when.steps) == (0.001, "the contract", "site", ("gemm",))
+    by_step = {limit.when.steps[0]: limit for limit in plan.limits if limit.about == "gemm.tflops"}
+    one = by_step.pop("gemm")
+    assert (one.min, one.because, one.source) == (0.001, "the contract", "site")
+    assert {other.source for other in by_step.values()} == {"limits.yml"}, "a floor is not for every number format"
+
+
+def test_a_site_limit_on_a_speed_in_another_step_names_it() -> None:
+    floor = {"min": 0.001, "unit": "TFLOP/s", "because": "the contract", "when": {"steps": ["gemm_fp16"]}}
+    found = {
+        one.when.steps: one.source for one in make(with_site(gemm__tflops=floor)).limits if one.about == "gemm.tflops"
+    }
+    assert found == {("gemm",): "limits.yml", ("gemm_fp16",): "site"}
 
 
 @pytest.mark.parametrize(
@@ -219,7 +229,7 @@ def test_a_limit_on_one_point_is_demanded_there_and_ours_at_the_others() -> None
 def test_a_limit_of_another_level_leaves_ours_in_force() -> None:
     entry = {"max": 0, "unit": "count", "because": "r", "when": {"levels": ["soak"]}}
     plan = make(with_site(gemm__wrong=entry))
-    assert [(one.source, one.max) for one in plan.limits if one.about == "gemm.wrong"] == [("limits.yml", 0.0)]
+    assert {(one.source, one.max) for one in plan.limits if one.about == "gemm.wrong"} == {("limits.yml", 0.0)}
 
 
 @pytest.mark.parametrize(
@@ -238,7 +248,7 @@ def test_a_limit_of_another_level_leaves_ours_in_force() -> None:
 )
 def test_a_site_that_demands_less_says_what_ours_was(about: str, entry: dict[str, Any], ours: str) -> None:
     plan = make(runs.request(site_limits=((SITE, {about: {**entry, "because": "r"}}),)))
-    assert {one.loosened for one in plan.limits if one.about == about} == {ours}
+    assert {one.loosened for one in plan.limits if one.about == about and one.source == "site"} == {ours}
 
 
 @pytest.mark.parametrize("key", ["missed", "loosened", "reference", "uncalibrated"])
@@ -250,14 +260,19 @@ def test_what_gpuburn_says_of_a_limit_no_site_says_for_it(key: str) -> None:
 
 def test_calling_a_quantity_informational_does_not_make_it_calibrated() -> None:
     plan = make(with_site(gemm__tflops={"informational": "seen", "because": "r"}))
-    assert {(one.source, one.uncalibrated) for one in plan.limits if one.about == "gemm.tflops"} == {("site", True)}
+    found = [one for one in plan.limits if one.about == "gemm.tflops" and one.when.steps == ("gemm",)]
+    assert {(one.source, one.uncalibrated) for one in found} == {("site", True)}
 
 
 def test_a_number_of_the_site_stands_beside_a_share_of_a_measurement() -> None:
     asked = runs.hardware(count=8, site_limits=((SITE, {"memory_bandwidth.triad": {
         "min": 2500, "unit": "GB/s", "because": "the contract", "source": "contract",
     }}),))  # fmt: skip
-    found = [one for one in make(asked).limits if one.about == "memory_bandwidth.triad"]
+    found = [
+        one
+        for one in make(asked).limits
+        if one.about == "memory_bandwidth.triad" and one.when.steps == ("memory_bandwidth",)
+    ]
     assert [(one.source, one.of, one.min) for one in found] == [
         ("limits.yml", "telemetry.memory_peak", None), ("contract", "", 2500.0),
     ]  # fmt: skip
@@ -265,7 +280,7 @@ def test_a_number_of_the_site_stands_beside_a_share_of_a_measurement() -> None:
 
 def h100(**entry: Any) -> list[Limit]:
     asked = runs.hardware(count=8, site_limits=((SITE, {"gemm.tflops": {"because": "annex B", **entry}}),))
-    return [one for one in make(asked).limits if one.about == "gemm.tflops"]
+    return [one for one in make(asked).limits if one.about == "gemm.tflops" and one.when.steps == ("gemm",)]
 
 
 def test_a_number_of_the_contract_leaves_our_share_of_the_reference_in_force() -> None:

@@ -139,4 +139,4 @@ def test_a_promise_says_what_it_measures_and_a_probe_what_work_proves_it(one: Pr
     assert one.promises
     for name, promise in one.promises.items():
         assert promise.doc.strip(), f"{one.name}.{name} has no doc"
-        assert promise.per in ("", "host", "device")
+        assert promise.per in ("", "host", "device", "pair")

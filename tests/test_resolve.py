@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from gpuburn import planning, resolve, sku as skus
 from gpuburn.baseline import SCHEMA, Baseline, Entry
-from gpuburn.limit import Limit, When
+from gpuburn.limit import Limit, When, load
 from gpuburn.measurement import NOWHERE, Metric, Point
 from gpuburn.plan import Step
 from gpuburn.policy import Shares
@@ -152,3 +152,40 @@ def test_what_a_sku_is_built_with_is_demanded_and_what_it_lacks_is_not(
     made = resolve.of_sku(limit, skus.load(sku), 8)
     assert (made.min, made.source) == (wanted, "sku")
     assert made.can_reject == (wanted is not None) and not made.uncalibrated
+
+
+@pytest.mark.parametrize(("sku", "count", "parts"), [
+    ("h200-sxm", 8, set(resolve.PARTS)), ("h200-sxm", 4, set(resolve.PARTS) - {"fabric"}),
+    ("b200", 8, set(resolve.PARTS) - {"nvlink_crc"}),
+    ("a100-sxm4-80gb", 8, {"ecc", "rows", "hbm", "nvlink", "nvlink_crc", "pcie"}),
+    ("h100-pcie", 8, {"ecc", "sram", "rows", "hbm", "pcie"}), ("v100-pcie-32gb", 8, {"ecc", "pcie"}),
+    ("l40s", 8, {"pcie"}), ("rtx-4090", 2, {"pcie"}), ("gb200", 4, {"ecc", "sram", "rows", "hbm"}),
+])  # fmt: skip
+def test_what_a_sku_is_built_with_its_devices_must_tell(sku: str, count: int, parts: set[str]) -> None:
+    assert {part for part in resolve.PARTS if resolve.built(part, skus.load(sku), count)} == parts
+    assert not any(resolve.built(part, None, count) for part in resolve.PARTS)
+
+
+# MiB that a whole board tells by NVML (nvidia-smi of many public logs; ECC on where the board has it).
+TOLD = {
+    "h200-sxm": 143771, "h100-sxm5-80gb": 81559, "a100-sxm4-80gb": 81920, "a100-sxm4-40gb": 40960, "l4": 23034,
+    "t4": 15360, "l40s": 46068, "a10": 23028, "h20": 97871, "b200": 183359, "v100-sxm2-16gb": 16160, "h100-nvl": 95830,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sku", TOLD)
+def test_a_whole_board_has_the_memory_that_is_sold_and_one_without_a_stack_has_not(sku: str) -> None:
+    [ours] = [one for one in load() if one.about == "gpu_health.memory_total"]
+    limit = resolve.of_sku(ours, skus.load(sku), 8)
+    told = TOLD[sku] / 1024
+    assert limit.admits(told) and not limit.admits(told * 7 / 8)
+
+
+@pytest.mark.parametrize(
+    "sku", [one for one in skus.ids() if skus.load(one).memory_clock and skus.load(one).memory_bus]
+)
+def test_a_whole_board_has_the_bandwidth_that_is_sold_and_one_without_a_stack_has_not(sku: str) -> None:
+    ours = next(one for one in load() if one.about == "telemetry.memory_peak" and one.of)
+    one = skus.load(sku)
+    limit, told = resolve.of_sku(ours, one, 8), 2 * one.memory_clock * 1e6 * one.memory_bus / 8 / 1e9
+    assert limit.admits(told) and not limit.admits(told * 7 / 8)

@@ -53,7 +53,7 @@ def with_reading(of: Plan, step: str, metric: str, value: float, who: str) -> di
 
 def with_checksums(of: Plan, *values: str) -> dict[str, Outcome]:
     """One checksum per device of the step gemm; None where a device says none."""
-    taken = [one for one in runs.answers(of)["gemm"] if not isinstance(one, Fact)]
+    taken = [one for one in runs.answers(of)["gemm"] if getattr(one, "name", "") != "checksum"]
     taken += [Fact("checksum", value, subject=f"cpu{index}") for index, value in enumerate(values) if value]
     return runs.outcomes(of, {**runs.answers(of), "gemm": taken})
 
@@ -341,6 +341,23 @@ def changed_look(name: str, value: str) -> HostRecord:
     sources = {**runs.look().sources}
     sources[source] = {**sources[source], key: value}
     return runs.record(identities=[runs.look(), runs.look(sources=sources)])
+
+
+@pytest.mark.parametrize("name", [
+    "cpu.microcode", "cpu.count", "dmi.product_uuid", "dmi.chassis_serial", "dmi.bios_version", "disk.nvme0n1.firmware",
+    "nic.ens1.firmware",
+])  # fmt: skip
+def test_what_not_every_host_tells_may_not_change_either(rehearsal: Plan, name: str) -> None:
+    source, _, key = name.rpartition(".")
+    looks = [runs.look(), runs.look(), runs.look()]
+    for at, value in ((1, "first"), (2, "second")):
+        looks[at].sources.setdefault(source, {})[key] = value
+    [one] = [f for f in runs.judged(rehearsal, None, runs.record(identities=looks)) if f.verdict is FAIL]
+    about = f"identity.{source.partition('.')[0]}.firmware" if key == "firmware" else f"identity.{name}"
+    assert (one.code, one.about, one.evidence) == ("identity.changed", about, "identity.json")
+    assert "first" in one.why and "second" in one.why
+    looks.pop()
+    assert not runs.bad(runs.judged(rehearsal, None, runs.record(identities=looks))), "told once alone"
 
 
 @pytest.mark.parametrize("name", ["os.kernel", "memory.total", "dmi.product_serial"])

@@ -20,7 +20,7 @@ GOOD, OTHER = "GPU-1111", "GPU-2222"
 
 @pytest.fixture
 def plan() -> Plan:
-    return runs.plan(runs.hardware(count=2), steps=("identity", "gemm", "memory_bandwidth"))
+    return runs.plan(runs.hardware(count=2), steps=("identity", "gemm", "memory_bandwidth_hot"))
 
 
 def said(of: Plan, **uuids: str) -> dict[str, Outcome]:
@@ -44,7 +44,7 @@ def found(of: Plan, outcomes: dict[str, Outcome]) -> list[tuple[str, str, str]]:
 
 
 def test_the_same_gpu_throughout_is_no_finding(plan: Plan) -> None:
-    outcomes = said(plan, identity=GOOD, gemm=GOOD, memory_bandwidth=GOOD)
+    outcomes = said(plan, identity=GOOD, gemm=GOOD, memory_bandwidth_hot=GOOD)
     assert found(plan, outcomes) == [] and runs.bad(runs.judged(plan, outcomes)) == []
 
 
@@ -56,10 +56,10 @@ def test_a_step_on_another_gpu_than_nvml_shows_fails(plan: Plan) -> None:
 
 
 def test_two_steps_on_two_gpus_fail_where_nvml_is_silent(plan: Plan) -> None:
-    outcomes = said(plan, gemm=GOOD, memory_bandwidth=OTHER)
+    outcomes = said(plan, gemm=GOOD, memory_bandwidth_hot=OTHER)
     del outcomes["identity"]
     assert found(plan, outcomes) == [
-        ("memory_bandwidth", "gpu0", f"computed on {OTHER}; step gemm says {GOOD}"),
+        ("memory_bandwidth_hot", "gpu0", f"computed on {OTHER}; step gemm says {GOOD}"),
     ]  # fmt: skip
 
 

@@ -102,6 +102,8 @@ def test_the_recovery_that_is_needed_is_said() -> None:
         ("6,1,2,-;NVRM: Xid (PCI:0018:01:00): 13, pid=4711, name=python", (13, "0018:01:00")),
         ("NVRM: Xid (PCI:0000:0A:00.0): 48, An uncorrectable double bit error", (48, "0000:0A:00.0")),
         ("NVRM: Xid (0000:03:00): 31, Ch 00000010", (31, "0000:03:00")),  # drivers before 2015
+        ("NVRM: Xid (PCI:0000:01:00 GPU-I:05): 94, pid=7194, name=python3, Contained", (94, "0000:01:00")),
+        ("NVRM: Xid (PCI:0000:3b:00 GPU-I:01 GPU-CI:00): 13, pid=9, name=a", (13, "0000:3b:00")),
         ("Xid 79, GPU has fallen off the bus.", (79, "")),
         ("NVRM: Xid (PCI:0000:66:00): abc, pid=2280636", None),
         ("NVRM: GPU at PCI:0000:3b:00: GPU-0d0b", None),

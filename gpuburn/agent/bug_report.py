@@ -22,11 +22,11 @@ from gpuburn import result as results
 from gpuburn.agent import kernel_log, processes
 from gpuburn.agent.lifeline import tie
 from gpuburn.agent.processes import Process
+from gpuburn.agent.state import REPORT
 from gpuburn.identity import Event
 from gpuburn.strict import MEBIBYTE
 
 SCRIPT = Path("/usr/bin/nvidia-bug-report.sh")  # where the driver's packages and its installer put it
-FOLDER = "bug_report"
 CONTENTS = "contents.txt"  # what was kept and what could not be had: written last
 LOG = "nvidia-bug-report.log"  # the script packs it, and adds .gz
 DEADLINE = 300.0  # seconds: it usually needs one minute; --safe-mode leaves out what hangs with a GPU in trouble
@@ -44,7 +44,7 @@ class BugReport:
 
     def __init__(self, run: Path, script: Path = SCRIPT, root: bool | None = None, deadline: float = DEADLINE,
                  own: tuple[tuple[str, tuple[str, ...]], ...] = OWN) -> None:  # fmt: skip
-        self.folder, self._script, self._deadline, self._own = run / FOLDER, script, deadline, own
+        self.folder, self._script, self._deadline, self._own = run / REPORT, script, deadline, own
         self._root = os.geteuid() == 0 if root is None else root
         self._queue: list[Command] = []
         self._running: tuple[str, subprocess.Popen[bytes], float] | None = None
@@ -146,7 +146,7 @@ class BugReport:
                 self._missed.append(f"{path.name!r:.100}: not kept, {size} bytes")
         (self.folder / CONTENTS).write_text("\n".join([*kept, *(f"missing: {one}" for one in self._missed)]) + "\n")
         if kept:
-            yield _event(KEPT, f"{FOLDER}: {', '.join(kept)}")
+            yield _event(KEPT, f"{REPORT}: {', '.join(kept)}")
         if self._missed:
             yield _event(ABSENT, "; ".join(self._missed))
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import yaml
 
 from gpuburn import __version__, planning
-from gpuburn.agent import hardware
+from gpuburn.agent import hardware, nvml
 from gpuburn.agent.launch import Account
 from gpuburn.agent.step import carry_out
 from gpuburn.outcome import Outcome
@@ -41,11 +41,17 @@ def parameters(words: list[str], probe: str) -> dict[str, Any]:
 
 
 def devices(cpu: int) -> list[Device]:
-    """The GPUs of this host in PCI order, or so many CPU processes."""
-    gpus = hardware.gpus(hardware.look())
-    if cpu or not gpus:
+    """The GPUs of this host in PCI order, as the kernel or NVML shows them, or so many CPU processes."""
+    gpus = [] if cpu else sorted({*hardware.gpus(hardware.look()), *_by_nvml()})
+    if not gpus:
         return [Device(f"cpu{index}", "cpu") for index in range(cpu or 1)]
     return [Device(f"gpu{index}", "cuda", pci=address) for index, address in enumerate(gpus)]
+
+
+def _by_nvml() -> list[str]:
+    """PCI addresses of the GPUs that NVML shows: a container's /sys may show none of them."""
+    with nvml.Nvml() as library:
+        return [str(one.values["pci"]) for one in library.look(("pci",)).gpus if "pci" in one.values]
 
 
 def plan_of(name: str, params: dict[str, Any], cpu: int, environment: Environment = "bare_metal") -> Plan:

@@ -10,7 +10,9 @@ import os
 from dataclasses import dataclass
 
 UNSYNCHRONISED, NANO = 0x0040, 0x2000
+FAULT = 0x1000  # STA_CLOCKERR
 TIME_ERROR = 5
+LIMIT = 16_000_000  # us: NTP_PHASE_LIMIT, to which the kernel lets maxerror grow while nobody keeps the clock
 
 
 class Timex(ctypes.Structure):
@@ -26,12 +28,21 @@ class Timex(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """offset, error: ms, as the kernel's time service left them. why: why nothing is known, else ""."""
+    """offset, error: ms, as the kernel's time service left them. why: why nothing is known, else "".
+
+    marked: whether the service marked the clock as kept; chrony without rtcsync keeps it and leaves the mark.
+    """
 
     synchronised: bool = False
     offset: float = 0.0
     error: float = 0.0
     why: str = ""
+    marked: bool = True
+
+    @property
+    def told(self) -> str:
+        """In words."""
+        return "not synchronised" if not self.synchronised else "synchronised" if self.marked else "kept, not marked"
 
 
 def clock() -> Clock:
@@ -50,5 +61,6 @@ def clock() -> Clock:
 def of(state: int, told: Timex) -> Clock:
     """What the kernel's answer says."""
     unit = 1e6 if told.status & NANO else 1e3
-    kept = state != TIME_ERROR and not told.status & UNSYNCHRONISED
-    return Clock(kept, told.offset / unit, told.esterror / 1e3)
+    marked = not told.status & UNSYNCHRONISED
+    right = state != TIME_ERROR if marked else told.maxerror < LIMIT and not told.status & FAULT
+    return Clock(right, told.offset / unit, told.esterror / 1e3, marked=marked or not right)

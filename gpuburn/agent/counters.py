@@ -13,6 +13,7 @@ from gpuburn.probe import Taken
 
 PERIOD = 1.0  # seconds that the first pass stands for
 TOGETHER = 10  # passes
+LOADED = 0.25  # of the power limit: a GPU that draws more is at work (an H100 at rest draws a tenth)
 COUNTED = {
     "corrected": ("ecc_corrected",), "uncorrected": ("ecc_uncorrected",), "replays": ("replays",),
     "remapped": ("remapped_corrected", "remapped_uncorrected"), "link_errors": ("link_errors",), "energy": ("energy",),
@@ -34,6 +35,8 @@ class Counters:
         self._passes: dict[str, int] = {}
         self._energy: dict[str, float] = {}
         self._cool: dict[str, tuple[float, float]] = {}
+        self._fastest: dict[str, float] = {}
+        self._slow: set[str] = set()
 
     def taken(self, subject: str, gpu: Gpu | None, now: float) -> Iterator[Taken]:
         """The readings of one pass. gpu: None where the planned GPU did not answer; now: unix seconds.
@@ -47,7 +50,10 @@ class Counters:
         first = subject not in self._at
         elapsed = PERIOD if first else max(0.0, now - self._at[subject])
         self._at[subject] = now
-        found = {"lost": 0.0, **self._counted(subject, gpu), **self._held(subject, gpu, elapsed)}
+        found = {
+            "lost": 0.0, **self._counted(subject, gpu), **self._held(subject, gpu, elapsed),
+            **self._dropped(subject, gpu, elapsed),
+        }  # fmt: skip
         self._passes[subject] = self._passes.get(subject, 0) + 1
         found |= self._gathered(subject, found)
         for name, value in found.items():
@@ -57,6 +63,15 @@ class Counters:
         yield from self._resistance(subject, gpu)
         if first:
             yield Fact("throttle_source", _source(gpu), subject=subject)
+
+    def _whole(self, subject: str, name: str, gpu: Gpu) -> bool:
+        """Whether a sum is of as many counters as before: one of fewer is passed over, one of more begins anew."""
+        count, key = float(gpu.values.get(f"{name}_of", 0.0)), (subject, f"{name}_of")
+        before = self._values.setdefault(key, count)
+        if count > before:
+            self._values[key] = count
+            self._values.pop((subject, name), None)
+        return count >= before
 
     def _added(self, subject: str, name: str, value: float) -> float:
         """What was added since the last pass; a counter that fell began anew, and all that it says is new."""
@@ -77,7 +92,7 @@ class Counters:
         return {
             name: self._added(subject, name, sum(float(gpu.values[one]) for one in counters))
             for name, counters in COUNTED.items()
-            if all(one in gpu.values for one in counters)
+            if all(one in gpu.values for one in counters) and self._whole(subject, name, gpu)
         }
 
     def _held(self, subject: str, gpu: Gpu, elapsed: float) -> dict[str, float]:
@@ -91,9 +106,21 @@ class Counters:
                 found[name] = elapsed if reasons & bit and not named else 0.0
         return found
 
+    def _dropped(self, subject: str, gpu: Gpu, elapsed: float) -> dict[str, float]:
+        """Seconds under load below the fastest generation of the PCIe link that was seen. A link at rest falls back
+        and takes a moment to come up: only from the second such look in a row on."""
+        if "pcie_gen" not in gpu.values:
+            return {}
+        now = float(gpu.values["pcie_gen"])
+        fastest = self._fastest[subject] = max(now, self._fastest.get(subject, 0.0))
+        slow = now < fastest and _loaded(gpu)
+        again = slow and subject in self._slow
+        (self._slow.add if slow else self._slow.discard)(subject)
+        return {"pcie_dropped": elapsed if again else 0.0}
+
     def _checksums(self, subject: str, gpu: Gpu, elapsed: float) -> Iterator[Reading]:
         """NVLink checksum errors a second; they come by the thousand where they come, and a few are normal."""
-        if "link_crc" in gpu.values:
+        if "link_crc" in gpu.values and self._whole(subject, "link_crc", gpu):
             added = self._added(subject, "link_crc", float(gpu.values["link_crc"]))
             yield Reading("link_crc", added / (elapsed or PERIOD), subject=subject)
 
@@ -105,8 +132,13 @@ class Counters:
         temperature, power, limit = (float(one) for one in told if one is not None)
         cool = min(self._cool.get(subject, (temperature, power)), (temperature, power))
         self._cool[subject] = cool
-        if power - cool[1] >= limit / 4:
+        if power - cool[1] >= limit * LOADED:
             yield Reading("thermal_resistance", (temperature - cool[0]) / (power - cool[1]), subject=subject)
+
+
+def _loaded(gpu: Gpu) -> bool:
+    told = [gpu.values.get(name) for name in ("power", "power_limit")]
+    return None not in told and float(told[0] or 0.0) >= LOADED * float(told[1] or 0.0)
 
 
 def _source(gpu: Gpu) -> str:

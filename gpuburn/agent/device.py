@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 class Device(Protocol):
     """One device and this process's place among its peers.
 
-    name: as planned. uuid: the GPU's by CUDA, "" of a CPU. torch: where tensors go.
+    name: as planned. uuid: the GPU's by CUDA, "" of a CPU. pci: its address as CUDA says it, "" of a CPU.
+    torch: where tensors go. place: its number among the GPUs that CUDA shows, the same to all ranks; the rank of a CPU.
     collectives: the torch.distributed backend. memory: total bytes.
     rank, world: this process among those of the step. folder: scratch that is removed after the step.
     seed: shared by all devices and hosts, so that their bits can be compared.
@@ -26,6 +27,8 @@ class Device(Protocol):
 
     name: str
     uuid: str
+    pci: str
+    place: int
     torch: torch.device
     collectives: str
     memory: int
@@ -41,6 +44,10 @@ class Device(Protocol):
     def versions(self) -> dict[str, str]: ...
     def free(self) -> int: ...
     def metered(self) -> AbstractContextManager[Callable[[], int]]: ...
+    def pinned(self, words: int) -> Any: ...
+    def together(self, *works: Callable[[], object]) -> None: ...
+    def reaches(self, place: int) -> bool | None: ...
+    def arithmetic(self, tf32: bool) -> None: ...
 
 
 class Missing(RuntimeError):
@@ -51,6 +58,7 @@ class _Timed:
     """What both kinds of device do alike."""
 
     uuid = ""
+    pci = ""
 
     def __init__(self, planned: plan.Device, rank: int, world: int, folder: Path, seed: int) -> None:
         self.name, self.rank, self.world, self.folder, self.seed = planned.name, rank, world, folder, seed
@@ -82,6 +90,7 @@ class Cpu(_Timed):
 
         super().__init__(planned, rank, world, folder, seed)
         self.torch = torch.device("cpu")
+        self.place = rank
         self.memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // max(world, 1)
 
     def synchronize(self) -> None:
@@ -112,6 +121,29 @@ class Cpu(_Timed):
         with Account() as account:
             yield lambda: account.peak
 
+    def pinned(self, words: int) -> torch.Tensor:
+        """64-bit words of the host: a CPU's copies need no more."""
+        import torch
+
+        return torch.empty(words, dtype=torch.int64)
+
+    def together(self, *works: Callable[[], object]) -> None:
+        """One after the other: a rehearsal's process has one thread."""
+        for work in works:
+            work()
+
+    def reaches(self, place: int) -> bool | None:
+        """None: no device, and no way of its own to another."""
+        return None
+
+    def arithmetic(self, tf32: bool) -> None:
+        """A CPU computes FP32 in FP32."""
+        import torch
+
+        if tf32:
+            raise Missing(f"{self.name}: a CPU has no TF32")
+        torch.set_float32_matmul_precision("highest")
+
 
 class Cuda(_Timed):
     """One GPU, found by its PCI address or UUID, never by its index alone."""
@@ -129,6 +161,8 @@ class Cuda(_Timed):
         self.memory = int(properties.total_memory)
         told = getattr(properties, "uuid", None)  # torch has it from 2.5 on
         self.uuid = f"GPU-{told}" if told else ""
+        self.place, self.pci = index, _address(properties)
+        self._sides: list[Any] = []
         self._start, self._stop = (_event() for _ in range(2))
 
     def synchronize(self) -> None:
@@ -172,6 +206,45 @@ class Cuda(_Timed):
         before = torch.cuda.memory_allocated(self.torch)
         yield lambda: int(torch.cuda.max_memory_allocated(self.torch)) - before
 
+    def pinned(self, words: int) -> torch.Tensor:
+        """64-bit words of the host that stay where they are, so that the device copies by itself; near the caller."""
+        import torch
+
+        return torch.empty(words, dtype=torch.int64, pin_memory=True)
+
+    def together(self, *works: Callable[[], object]) -> None:
+        """Queue works side by side, each on a stream of its own; what is queued next waits for them all."""
+        import torch
+
+        self._sides += [torch.cuda.Stream(self.torch) for _ in works[len(self._sides) :]]  # type: ignore[no-untyped-call]
+        here = torch.cuda.current_stream(self.torch)
+        for work, side in zip(works, self._sides):
+            side.wait_stream(here)
+            with torch.cuda.stream(side):
+                work()
+        for side in self._sides[: len(works)]:
+            here.wait_stream(side)
+
+    def reaches(self, place: int) -> bool | None:
+        """Whether this GPU may access the memory of another one directly, by CUDA's word."""
+        import torch
+
+        return bool(torch.cuda.can_device_access_peer(self.torch, place))
+
+    def arithmetic(self, tf32: bool) -> None:
+        """From now on in this process: whether FP32 products may run as TF32; sums of 16-bit ones stay FP32 throughout,
+        so that a product has one value, however the library splits it."""
+        import torch
+
+        torch.backends.cuda.matmul.allow_tf32 = tf32
+        torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+        torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+
+
+def _address(properties: Any) -> str:
+    """As the kernel writes it in /sys/bus/pci/devices."""
+    return f"{properties.pci_domain_id:04x}:{properties.pci_bus_id:02x}:{properties.pci_device_id:02x}.0"
+
 
 def _event() -> Any:
     import torch
@@ -186,10 +259,9 @@ def _cuda_index(planned: plan.Device) -> int:
         raise Missing(f"{planned.name} is planned on CUDA, and torch {torch.__version__} finds no CUDA device")
     found: list[Any] = [torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())]
     for index, one in enumerate(found):
-        address = f"{one.pci_domain_id:04x}:{one.pci_bus_id:02x}:{one.pci_device_id:02x}.0"
         if planned.uuid and f"GPU-{one.uuid}" == planned.uuid:
             return index
-        if not planned.uuid and planned.pci and planned.pci.lower().endswith(address):
+        if not planned.uuid and planned.pci and planned.pci.lower().endswith(_address(one)):
             return index
     raise Missing(f"{planned.name} ({planned.uuid or planned.pci or 'no address'}) is not among {len(found)} devices")
 

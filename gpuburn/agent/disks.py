@@ -11,9 +11,13 @@ from gpuburn.agent.pci import ADDRESS
 
 BLOCK = "/sys/block"
 VIRTUAL = re.compile(r"(loop|ram|zram|dm-|md|sr|fd|nbd)\d+")
+# One path to an NVMe disk: the kernel lists it beside the disk itself, hidden and without a node in /dev
+# (drivers/nvme/host/multipath.c); nvme10c65n1 is controller 65's path to nvme10n1.
+PATH = re.compile(r"(nvme\d+)c\d+(n\d+)")
+CONTROLLER = re.compile(r"nvme\d+")
 # How a part of the kernel's path to a disk is called, and what it tells; the first that is met counts.
 TRANSPORTS = (
-    (r"nvme\d+", "nvme"),
+    (r"nvme(-subsys)?\d+", "nvme"),
     (r"usb\d+", "usb"),
     (r"ata\d+", "sata"),
     (r"virtio\d+", "virtio"),
@@ -24,7 +28,11 @@ DEPTH = 8  # of mapped devices over each other: LUKS on LVM on RAID is 3
 
 def disks(seen: Look) -> list[str]:
     """Whole disks that are hardware, or a hypervisor's: no loop, RAM, mapped or optical ones."""
-    return [name for name in seen.names(BLOCK) if not VIRTUAL.fullmatch(name)]
+    return [name for name in seen.names(BLOCK) if not VIRTUAL.fullmatch(name) and not _is_path(seen, name)]
+
+
+def _is_path(seen: Look, name: str) -> bool:
+    return bool(PATH.fullmatch(name)) or seen.word(f"{BLOCK}/{name}/hidden") == "1"
 
 
 def tell(seen: Look, data: str) -> None:
@@ -53,8 +61,22 @@ def _disk(seen: Look, name: str) -> None:
     parts = place.parts if place else ()
     kind = next((kind for name, kind in TRANSPORTS if any(re.fullmatch(name, part) for part in parts)), "")
     seen.said(source, "transport", kind, "the kernel's path to it names none that is known")
-    near = next((part for part in reversed(parts) if ADDRESS.fullmatch(part)), "")
+    near = next((one for path in (place, *_paths(seen, name, place)) if (one := _nearest(path))), "")
     seen.said(source, "pci", near, "no PCI device is on the kernel's path to it")
+
+
+def _paths(seen: Look, name: str, place: Path | None) -> list[Path]:
+    """Where an NVMe of several paths is reached: it hangs on its subsystem, which is no device of any bus itself."""
+    hidden = [one for one in seen.within(BLOCK) if (match := PATH.fullmatch(one)) and match[1] + match[2] == name]
+    found = [seen.place(f"{BLOCK}/{one}") for one in hidden]
+    if place and place.parent.name.startswith("nvme-subsys"):
+        found += [one.resolve() for one in sorted(place.parent.iterdir()) if CONTROLLER.fullmatch(one.name)]
+    return [one for one in found if one]
+
+
+def _nearest(place: Path | None) -> str:
+    """The PCI device that is last on the kernel's path."""
+    return next((part for part in reversed(place.parts if place else ()) if ADDRESS.fullmatch(part)), "")
 
 
 def _page80(seen: Look, source: str, folder: str) -> None:

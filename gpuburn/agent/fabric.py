@@ -6,8 +6,9 @@ NVIDIA Fabric Manager User Guide: its version must be the driver's. Systems of N
 from __future__ import annotations
 
 import re
+from typing import Any
 
-from gpuburn.agent import command, pci
+from gpuburn.agent import command, nics, pci
 from gpuburn.agent.look import Look
 
 TOOL, SECONDS = "nv-fabricmanager", 3.0
@@ -24,17 +25,30 @@ def switches(seen: Look) -> int:
     )
 
 
-def manager(seen: Look) -> str:
-    """Its version, "none: why" where none is needed, "unknown: why" where one is and does not tell."""
+def manager(seen: Look, bridges: dict[str, Any]) -> str:
+    """Its version, "none: why" where none is needed, "unknown: why" where one is and does not tell.
+
+    bridges: as root reads them in nics.py.
+    """
     tool = command.found(TOOL)
     if not tool:
-        count = switches(seen)
-        return f"unknown: {count} NVSwitches and no {TOOL}" if count else "none: not installed, and no NVSwitch"
+        return _unmanaged(seen, bridges)
     try:
         told = VERSION.search(command.answer([tool, "--version"], SECONDS))
     except command.SilentError as error:
         return f"unknown: {error}"
     return told[1].decode() if told else f"unknown: {TOOL} --version tells no version"
+
+
+def _unmanaged(seen: Look, bridges: dict[str, Any]) -> str:
+    """What its absence means. Trays of a larger fabric (GB200) have neither switches nor ways to them."""
+    if count := switches(seen):
+        return f"unknown: {count} NVSwitches and no {TOOL}"
+    if count := len(bridges.get("addresses", ())):
+        return f"unknown: {count} adapters that lead to NVSwitches and no {TOOL}"
+    if "unknown" in bridges and seen.within(nics.INFINIBAND):
+        return f"unknown: no {TOOL}, and whether an adapter leads to NVSwitches cannot be read: {bridges['unknown']}"
+    return "none: not installed, and no NVSwitch"
 
 
 def driver(seen: Look, library: str, absent: str) -> tuple[str, bool | None]:

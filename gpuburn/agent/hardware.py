@@ -9,7 +9,7 @@ import re
 import time
 from pathlib import Path
 
-from gpuburn.agent import disks, nics, pci, smbios
+from gpuburn.agent import disks, nics, numa, pci, smbios
 from gpuburn.agent.look import LENGTH, Look, clean, why
 from gpuburn.identity import Identity
 
@@ -19,6 +19,7 @@ DMI = (
     "chassis_vendor", "chassis_serial", "bios_vendor", "bios_version", "bios_date",
 )  # fmt: skip
 THREAD = re.compile(r"cpu\d{1,5}")
+SIZE = re.compile(r"[0-9]{1,15} kB")
 
 
 def look(root: Path = Path("/"), data: str = "") -> Identity:
@@ -95,13 +96,10 @@ def _topology(seen: Look) -> None:
 
 def count(ranges: str) -> int:
     """How many numbers a kernel list such as "0-3,8" has; 0 where it is not one."""
-    total = 0
-    for part in ranges.split(","):
-        low, _, high = part.strip().partition("-")
-        if not low.isdigit() or not (high or low).isdigit():
-            return 0
-        total += int(high or low) - int(low) + 1
-    return total
+    try:
+        return len(numa.cpus(ranges))
+    except ValueError:
+        return 0
 
 
 def _memory(seen: Look) -> None:
@@ -110,5 +108,7 @@ def _memory(seen: Look) -> None:
     except OSError as error:
         seen.missing["memory.total"] = why(error, "/proc/meminfo")
         return
-    seen.said("memory", "total", pairs.get("MemTotal", ""), "no MemTotal in /proc/meminfo")
-    seen.said("memory", "swap", pairs.get("SwapTotal", ""), "no SwapTotal in /proc/meminfo", filler=False)
+    for key, name in (("total", "MemTotal"), ("swap", "SwapTotal")):
+        told = pairs.get(name, "")
+        gap = f"{name} in /proc/meminfo is {clean(told)!r}, which is no size" if told else f"no {name} in /proc/meminfo"
+        seen.said("memory", key, told if SIZE.fullmatch(told.strip()) else "", gap, filler=key == "total")

@@ -15,7 +15,7 @@ from gpuburn import limit as limits, strict, verdict
 from gpuburn.agent import by_hand
 from gpuburn.comparison import Asked, compare
 from gpuburn.finding import Finding, Verdict
-from gpuburn.measurement import Fact, Measurement
+from gpuburn.measurement import Fact, Measurement, Point
 from gpuburn.outcome import Outcome, Status
 from gpuburn.plan import Environment, Plan, demanded, promise
 from gpuburn.probe import discover
@@ -71,7 +71,7 @@ def table(outcome: Outcome, findings: list[Finding]) -> Iterator[str]:
     taken: list[Measurement | Fact] = [*outcome.measurements, *outcome.facts]
     mine = [one for one in taken if one.name.startswith(f"{outcome.probe}.")]
     rows = [_row(one, by_name.pop((one.name, one.subject, one.point), None)) for one in mine]
-    rows += [(one.about, one.subject, "-", SAID[one.verdict], one.why) for one in by_name.values()]
+    rows += [(_at(one.about, one.point), one.subject, "-", SAID[one.verdict], one.why) for one in by_name.values()]
     widths = [min(WIDEST, max((len(row[column]) for row in rows), default=0)) for column in range(4)]
     yield f"{outcome.probe}: {outcome.status} {outcome.why}".rstrip()
     for row in rows:
@@ -79,12 +79,17 @@ def table(outcome: Outcome, findings: list[Finding]) -> Iterator[str]:
 
 
 def _row(one: Measurement | Fact, finding: Finding | None) -> tuple[str, str, str, str, str]:
-    value = one.value if isinstance(one, Fact) else f"{one.value:.6g} {one.unit}"
+    name, value = _at(one.name, one.point), one.value if isinstance(one, Fact) else f"{one.value:.6g} {one.unit}"
     if finding is None or finding.verdict is Verdict.NOT_APPLICABLE:
-        return one.name, one.subject, value, "", ""
+        return name, one.subject, value, "", ""
     warned = finding.verdict is Verdict.PASS and finding.marginal
     plain = finding.verdict is Verdict.PASS and not finding.marginal
-    return one.name, one.subject, value, "warning" if warned else SAID[finding.verdict], "" if plain else finding.why
+    return name, one.subject, value, "warning" if warned else SAID[finding.verdict], "" if plain else finding.why
+
+
+def _at(name: str, point: Point) -> str:
+    """A name with its place on a sweep."""
+    return f"{name} {point}".rstrip()
 
 
 def _json(parts: Iterable[tuple[Outcome, list[Finding]]]) -> str:

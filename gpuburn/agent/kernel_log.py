@@ -8,20 +8,22 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpuburn import kernel
-from gpuburn.events import MORE
+from gpuburn.agent.firmware import Firmware
+from gpuburn.agent.flood import Flood
+from gpuburn.events import LOST, MORE, Weight
 from gpuburn.identity import Event
 
 PATH = Path("/dev/kmsg")
 RECORD = 8192  # bytes: the kernel's own bound on one record of /dev/kmsg
 RECORDS = 100_000  # read in one go at most: more than the kernel keeps, so that a flood cannot hold the supervisor
-LISTED = 1000  # events of one code: a part in trouble repeats itself, and a thousand are as telling as a million
-ALL = 8000  # events of all codes
+LISTED = 1000  # events of one kind and part: it repeats itself, and a thousand are as telling as a million
+ALL: dict[Weight, int] = {"fail": 2000, "incomplete": 2000, "": 8000}  # events of all kinds and parts
 KMSG = os.makedev(1, 11)
 NOW, FIRST = -2, -1
 OVERRUN = "kernel_log.overrun"
@@ -59,8 +61,8 @@ class KernelLog:
     """
 
     def __init__(self, path: Path = PATH, after: int = NOW) -> None:
-        self.last, self._overrun = after, False
-        self._told: Counter[str] = Counter()
+        self.last, self._overrun, self._firmware = after, False, Firmware()
+        self._flood = Flood(MORE, LOST, LISTED, ALL)
         self._descriptor, self.why = opened(path)
         self._seen = 0.0  # unix time of the last look that read to the end: a newer record was not there then
         if self._descriptor >= 0 and after == NOW:
@@ -69,7 +71,7 @@ class KernelLog:
 
     def events(self) -> Iterator[Event]:
         """What happened since the last call."""
-        for record in self._records():
+        for record in self._firmware.joined(self._records()):
             if isinstance(record, Event):
                 if not self._overrun:  # one gap is as telling as many
                     yield record
@@ -78,17 +80,11 @@ class KernelLog:
             told = kernel.told(record.text, record.priority) if record.facility == KERNEL else None
             if told is None:
                 continue
-            self._told[told.code] += 1
-            if self._told[told.code] <= LISTED and self._told.total() <= ALL:
-                yield Event(told.code, self._moment(record.uptime), told.about, told.text)
-            elif self._told[told.code] == LISTED + 1:
-                yield Event(MORE, time.time(), told.code, f"more than {LISTED}; the others are not listed")
+            yield from self._flood.heard(Event(told.code, self._moment(record.uptime), told.about, told.text))
 
     def totals(self) -> Iterator[Event]:
-        """How many there were of each code of which not all are listed."""
-        for code, count in sorted(self._told.items()):
-            if count > LISTED or self._told.total() > ALL:
-                yield Event(MORE, time.time(), code, f"{count} in all")
+        """How many there were of what is not listed in full."""
+        yield from self._flood.totals(time.time())
 
     def _moment(self, uptime: float) -> float:
         """Unix time of a record. The kernel's clock drifts, but none is older than the last look that met the end."""

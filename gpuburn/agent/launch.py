@@ -18,6 +18,7 @@ from typing import IO
 from gpuburn import strict
 from gpuburn.agent import privileged, processes
 from gpuburn.agent.cgroup import Group
+from gpuburn.agent.first import first as first_of
 from gpuburn.agent.host import torchrun
 from gpuburn.agent.lifeline import tie
 from gpuburn.agent.room import tail
@@ -216,26 +217,35 @@ class Processes:
     def subjects(self, cut: Status | None, why: str) -> list[SubjectOutcome]:
         """How each subject fared. cut: what ended those that had not ended by themselves."""
         errors = self._errors()
+        together = self.step.scope == "ranks"  # they end together, be it by a cut or by the first that failed
+        first, cause = self._first(errors) if together and not cut else ("", "")
+        after = f"ended after {first} failed: {cause[: WHY // 2]}"
         found = []
         for index, subject in enumerate(self.plan.device_names() if self.step.scope != "host" else [HOST]):
             worker = self.workers.get(subject) or self.workers.get("ranks") or self.workers[HOST]
-            said = errors.get(str(index) if self.step.scope == "ranks" else subject)
-            if said:
-                together = cut if cut and self.step.scope == "ranks" else Status.ERRORED
-                found.append(SubjectOutcome(subject, together, said.why[:WHY]))
+            who = str(index) if together else subject
+            if who in errors:
+                before = f"{after}; then " if first not in ("", subject) else ""
+                status = (together and cut) or Status.ERRORED
+                found.append(SubjectOutcome(subject, status, f"{before}{errors[who].why}"[:WHY]))
             elif worker.returncode == 0:
                 found.append(SubjectOutcome(subject, Status.COMPLETED))
             elif cut:
                 found.append(SubjectOutcome(subject, cut, why))
             else:
-                found.append(SubjectOutcome(subject, Status.ERRORED, self._cause(errors, subject, worker)))
+                ended = self._end(subject, worker) if not first else cause if subject == first else after
+                found.append(SubjectOutcome(subject, Status.ERRORED, ended))
         return found
 
-    def _cause(self, errors: dict[str, Failure], subject: str, worker: subprocess.Popen[bytes]) -> str:
-        """The first failure by its own clock, or what the process's end tells: the others usually die of its death."""
-        if self.step.scope == "ranks" and errors:
-            rank = min(errors, key=lambda who: errors[who].at)
-            return f"ended after {self.plan.device_names()[int(rank)]} failed: {errors[rank].why[:WHY]}"
+    def _first(self, errors: dict[str, Failure]) -> tuple[str, str]:
+        """The device whose rank failed first, and why; ("", "") where nothing tells."""
+        names, path = self.plan.device_names(), self._log_file("ranks")
+        log = tail(path, 4000).decode("utf-8", "replace") if path.is_file() else ""
+        rank, why = first_of(errors, log)
+        return (names[int(rank)], why) if rank and int(rank) < len(names) else ("", "")
+
+    def _end(self, subject: str, worker: subprocess.Popen[bytes]) -> str:
+        """What the process's end tells, when it said nothing."""
         name = "ranks" if self.step.scope == "ranks" else subject
         status = worker.returncode
         how = f"signal {-status}" if status and status < 0 else f"exit status {status}"

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
+from gpuburn.agent import vpd
 from gpuburn.agent.look import Look
+from gpuburn.identity import Identity
 
 NET, INFINIBAND = "/sys/class/net", "/sys/class/infiniband"
 COUNTERS = ("symbol_error", "link_downed", "link_error_recovery", "port_rcv_errors")
@@ -15,12 +20,34 @@ def nics(seen: Look) -> list[str]:
 
 
 def tell(seen: Look) -> None:
-    """One source nic.<name> for each interface, and ib.<device>.<port> for each RDMA port (absent: no RDMA device)."""
+    """One source nic.<name> for each interface, and ib.<device>.<port> for each RDMA port (absent: no RDMA device).
+
+    Without the ways to NVSwitches: the board's own, of no network.
+    """
+    inner = bridges(seen)["addresses"]
     for name in nics(seen):
-        _nic(seen, name)
+        if seen.target(f"{NET}/{name}/device") not in inner:
+            _nic(seen, name)
     for device in seen.within(INFINIBAND):
-        for port in seen.within(f"{INFINIBAND}/{device}/ports"):
-            _port(seen, device, port)
+        if seen.target(f"{INFINIBAND}/{device}/device") not in inner:
+            for port in seen.within(f"{INFINIBAND}/{device}/ports"):
+                _port(seen, device, port)
+
+
+def bridges(seen: Look) -> dict[str, Any]:
+    """addresses: PCI addresses of the RDMA devices behind which NVSwitches sit. Only root can read who they are."""
+    devices = [f"{INFINIBAND}/{name}/device" for name in seen.within(INFINIBAND)]
+    return {"addresses": [seen.target(one) for one in devices if vpd.manages_switches(seen, one)]}
+
+
+def without(told: Identity, addresses: list[str]) -> Identity:
+    """What was told but for the adapters at these addresses, for whoever could not know them."""
+    sources = {
+        name: values
+        for name, values in told.sources.items()
+        if not name.startswith(("nic.", "ib.")) or values.get("pci", "") not in addresses
+    }
+    return dataclasses.replace(told, sources=sources)
 
 
 def _nic(seen: Look, name: str) -> None:
@@ -32,6 +59,7 @@ def _nic(seen: Look, name: str) -> None:
         seen.missing[f"{source}.speed"] = f"no link: {seen.sources[source].pop('speed')}"
     seen.said(source, "driver", seen.target(f"{folder}/device/driver"), "no driver is bound")
     seen.said(source, "pci", seen.target(f"{folder}/device"), "no device link")
+    vpd.tell(seen, source, f"{folder}/device")
     for key in ("duplex", "operstate", "carrier_changes"):
         seen.read(source, key, f"{folder}/{key}", filler=False)
     hcas = seen.within(f"{folder}/device/infiniband")

@@ -13,8 +13,10 @@ from typing import Any
 
 from gpuburn.agent.look import clean
 from gpuburn.agent.nvml_health import HEALTH, SHEETS, Value
+from gpuburn.plausible import LANE
 
 Question = Callable[[Any, Any], Value]
+LANES = {1: 0.25, 2: 0.5, **LANE}  # GB/s of a PCIe lane, one way: 2.5 and 5 GT/s carry 8 bits in 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +144,12 @@ def _memory_peak(nvml: Any, handle: Any) -> float:
     return 2 * mhz * 1e6 * float(nvml.nvmlDeviceGetMemoryBusWidth(handle)) / 8 / 1e9
 
 
+def _pcie_peak(nvml: Any, handle: Any) -> Value:
+    """GB/s one way, of the highest generation and width that GPU and slot can hold together."""
+    lane = LANES.get(int(nvml.nvmlDeviceGetMaxPcieLinkGeneration(handle)))
+    return "" if lane is None else lane * float(nvml.nvmlDeviceGetMaxPcieLinkWidth(handle))
+
+
 def _temperature(nvml: Any, handle: Any) -> float:
     return float(nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU))
 
@@ -159,6 +167,7 @@ QUESTIONS: dict[str, Question] = {
     "power": lambda nvml, handle: float(nvml.nvmlDeviceGetPowerUsage(handle)) / 1e3,
     "power_limit": lambda nvml, handle: float(nvml.nvmlDeviceGetEnforcedPowerLimit(handle)) / 1e3,
     "memory_peak": _memory_peak,
+    "pcie_peak": _pcie_peak,
     "sm_clock": _clock,
 }
 ASKABLE: Mapping[str, Question] = ChainMap(QUESTIONS, HEALTH)

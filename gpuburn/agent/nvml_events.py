@@ -17,12 +17,15 @@ from typing import Any
 
 from gpuburn import evidence, plan, run_folder, strict
 from gpuburn.agent import nvml, sensors
+from gpuburn.agent.flood import EACH_XID, Flood
 from gpuburn.agent.hardware import clean
-from gpuburn.events import NVML_ABSENT, NVML_DBE, NVML_LOST, NVML_XID
+from gpuburn.events import NVML_ABSENT, NVML_DBE, NVML_LOST, NVML_MORE, NVML_XID, Weight
 from gpuburn.identity import Event
 
 PER_PASS = 64  # events taken in one pass: a GPU in trouble must not hold the sampler
 ASKED = ("uuid", "pci")
+# Events of one step by weight; with those that say what is not listed below what is read of it (NVML_LISTED).
+ALL: dict[Weight, int] = {"fail": 400, "incomplete": 400, "": 150}
 
 
 class NvmlEvents:
@@ -36,7 +39,7 @@ class NvmlEvents:
         self._set: Any = None
         self._abouts: dict[int | None, str] = {}
         self._said: set[tuple[str, str, str]] = set()
-        self._count = 0
+        self._flood = Flood(NVML_MORE, NVML_LOST, EACH_XID, ALL)
 
     def __enter__(self) -> NvmlEvents:
         return self
@@ -123,11 +126,9 @@ class NvmlEvents:
             self._keep(code, about, text)
 
     def _keep(self, code: str, about: str, text: str) -> None:
-        self._count += 1
-        if self._count > run_folder.NVML_LISTED:
-            return
-        with self._path.open("ab") as file:
-            file.write(strict.line(Event(code, time.time(), about, text[: run_folder.NVML_TEXT])))
+        for one in self._flood.heard(Event(code, time.time(), about, text[: run_folder.NVML_TEXT])):
+            with self._path.open("ab") as file:
+                file.write(strict.line(one))
 
 
 def _pointer(handle: Any) -> int | None:

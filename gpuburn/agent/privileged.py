@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from gpuburn.agent import acs, smart, smbios
+from gpuburn.agent import acs, nics, smart, smbios
 from gpuburn.agent.look import Look
 from gpuburn.strict import known
 
-READERS: dict[str, Callable[[Look], dict[str, Any]]] = {"smart": smart.read, "acs": acs.read, "ecc": smbios.ecc}
+READERS: dict[str, Callable[[Look], dict[str, Any]]] = {
+    "smart": smart.read, "acs": acs.read, "ecc": smbios.ecc, "bridges": nics.bridges,
+}  # fmt: skip
 NEEDS_ROOT = {"unknown": "needs root"}
 
 

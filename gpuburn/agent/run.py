@@ -21,6 +21,7 @@ from types import FrameType
 from typing import Literal
 
 from gpuburn import __version__, plan as plans, result as results, run_folder, strict
+from gpuburn.accused import accused
 from gpuburn.agent import bug_report, hardware, kernel_log, state
 from gpuburn.agent.bug_report import BugReport
 from gpuburn.agent.kernel_log import KernelLog
@@ -30,7 +31,7 @@ from gpuburn.agent.seal import seal
 from gpuburn.agent.state import State
 from gpuburn.agent.step import TICK, carry_out, measured, save, tidy
 from gpuburn.events import failing
-from gpuburn.identity import Event
+from gpuburn.identity import Event, HostRecord
 from gpuburn.outcome import Outcome, Status, SubjectOutcome
 from gpuburn.plan import Plan, Step, subjects
 from gpuburn.strict import Refused
@@ -121,8 +122,15 @@ class Run:
         save(folder, outcome)
         trips = [trip.why for trip in outcome.trips if trip.guard in HARDWARE_GUARDS]
         told = [one for one in run_folder.nvml_events(self.folder) if failing(one)]
-        for why in [*trips, *(f"{one.code} of {one.about}: {one.text}" for one in told)][:1]:
+        for why in [*trips, *(f"{one.code} of {one.about}: {one.text}" for one in told), *self._accused()][:1]:
             self._append(list(self.report.begin(why)))
+
+    def _accused(self) -> list[str]:
+        """What the steps until now say against a GPU; looked for until the first such finding."""
+        if self.report.folder.exists():
+            return []
+        outcomes = run_folder.outcomes(self.folder, self.plan)
+        return list(accused(judge(self.plan, outcomes, HostRecord([], [], [], "")), self.plan.devices))
 
     def _tick(self) -> None:
         failed = [one for one in self._hear() if failing(one)]

@@ -7,6 +7,7 @@ names them; grown defects of SCSI (SPC, log page and defect list).
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
 
@@ -25,12 +26,13 @@ LOG = {
     "hours": ("power_on_hours", "power_on_hours"),
 }  # fmt: skip
 REALLOCATED, PENDING, UNCORRECTABLE = 5, 197, 198
+COUNT = re.compile(r"[0-9]{1,19}")
 
 Health = dict[str, Any]
 
 
 def read(seen: Look) -> dict[str, Health]:
-    """By disk: warning, media_errors, used, spare, hours, reallocated (those that it tells), or unknown: why."""
+    """By disk: warning, media_errors, used, spare, hours, reallocated (those that it tells); unknown or none: why."""
     end, found = time.monotonic() + DEADLINE, {}
     for name in _worth(seen)[:MOST]:
         try:
@@ -57,19 +59,26 @@ def _asked(name: str, seconds: float) -> Health:
 
 
 def parse(text: bytes) -> Health:
-    """smartctl's answer. Raises Refused for one that says nothing of the disk's health."""
-    said = _object(strict.loads(text, "smartctl"))
+    """smartctl's answer. Raises Refused for one that says nothing of the disk's health.
+
+    A SCSI disk without the informational exceptions mode page does not assess itself; what it counts is its word.
+    """
+    said, counted = _object(strict.loads(text, "smartctl")), False
     if NVME in said:
         health = _picked(_object(said[NVME]), 0)
     else:
         health = _ata(said) if "ata_smart_attributes" in said else _scsi(said)
+        counted = bool(health) and "ata_smart_attributes" not in said
+        health |= _used(said)
         health |= _some("hours", _object(said.get("power_on_time", {})).get("hours"))
     passed = _object(said.get("smart_status", {})).get("passed")
     if passed is False and not health.get("warning"):
         health["warning"] = 1
     elif passed is True:
         health.setdefault("warning", 0)
-    if "warning" not in health:
+    if "warning" not in health and not counted:
+        if _object(said.get("smart_support", {})).get("available") is False:
+            return {"none": "it has no SMART"}  # as a RAID controller's virtual disk says
         raise Refused(f"it tells nothing of its health: {_messages(said)}")
     return health
 
@@ -85,10 +94,25 @@ def parse_nvme(text: bytes) -> Health:
 def _ata(said: Health) -> Health:
     table = _object(said["ata_smart_attributes"]).get("table")
     rows = [one for one in table if isinstance(one, dict)] if isinstance(table, list) else []
-    raw = {one.get("id"): _object(one.get("raw", {})).get("value") for one in rows}
-    lost = [_number(raw.get(key)) for key in (PENDING, UNCORRECTABLE)]
+    raw = {one.get("id"): _object(one.get("raw", {})) for one in rows}
+    lost = [_number(raw.get(key, {}).get("value")) for key in (PENDING, UNCORRECTABLE)]
     known = [one for one in lost if one is not None]
-    return {**_some("reallocated", raw.get(REALLOCATED)), **_some("media_errors", sum(known) if known else None)}
+    # One sector may be counted by both: a pending one that an offline scan could not read. The larger is the least.
+    media = _some("media_errors", max(known) if known else None)
+    return {**_some("reallocated", _replaced(raw.get(REALLOCATED, {}))), **media}
+
+
+def _replaced(raw: Health) -> int | None:
+    """Attribute 5: smartmontools prints raw16(raw16), "8 (1)"; its value is all 48 bits, the low 16 are the count."""
+    string = COUNT.match(str(raw.get("string", "")))
+    value = _number(raw.get("value"))
+    return int(string[0]) if string else None if value is None else value & 0xFFFF
+
+
+def _used(said: Health) -> Health:
+    """Wear of a SAS disk, else as newer versions tell it of any."""
+    current = _object(said.get("endurance_used", {})).get("current_percent")
+    return _some("used", current) | _some("used", said.get("scsi_percentage_used_endurance_indicator"))
 
 
 def _scsi(said: Health) -> Health:
@@ -113,7 +137,9 @@ def _some(name: str, value: Any) -> Health:
 
 
 def _number(value: Any) -> int | None:
-    """A count that is not negative; some versions write numbers as text."""
+    """A count that is not negative; some versions write numbers as text, or with a point and a nought."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63 else None

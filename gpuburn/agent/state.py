@@ -10,6 +10,8 @@ from gpuburn import strict
 from gpuburn.agent.kernel_log import NOW
 from gpuburn.strict import Refused
 
+REPORT = "bug_report"  # the run's folder of what is kept for the vendor, from the first hardware finding on
+
 
 @dataclass(frozen=True, slots=True)
 class State:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuburn.agent import state
-from gpuburn.agent.state import State
+from gpuburn.agent.state import REPORT, State
 from gpuburn.strict import Refused
 
 STALLED = 300.0  # seconds without a sign of life from a supervisor that still holds its lock
@@ -27,28 +27,30 @@ def status(folder: Path, now: float, uptime: float | None = None) -> dict[str, A
     except Refused as error:
         return {"phase": "vanished", "why": str(error)}
     if (folder / "result.json").exists() and (folder / "sealed.tar.gz").exists():
-        return {"phase": "finished", **_progress(known, now)} if known else {"phase": "finished"}
+        return {"phase": "finished", **_progress(folder, known, now)} if known else {"phase": "finished"}
     if known is None:
         return {"phase": "starting" if held(folder) else "absent"}
     if not held(folder):
         gone = min(now - known.updated, _uptime() if uptime is None else uptime)
         phase, why = ("restarting", "may come back") if gone <= RETURN else ("vanished", "left no result")
-        return {"phase": phase, "why": f"the supervisor is gone and {why}", **_progress(known, now)}
+        return {"phase": phase, "why": f"the supervisor is gone and {why}", **_progress(folder, known, now)}
     if now - known.updated > STALLED:
-        return {"phase": "stalled", "why": f"no sign of life for {now - known.updated:.0f} s", **_progress(known, now)}
-    return {"phase": known.phase, **_progress(known, now)}
+        why = f"no sign of life for {now - known.updated:.0f} s"
+        return {"phase": "stalled", "why": why, **_progress(folder, known, now)}
+    return {"phase": known.phase, **_progress(folder, known, now)}
 
 
 def _uptime() -> float:
     return float(Path("/proc/uptime").read_text().split()[0])
 
 
-def _progress(known: State, now: float) -> dict[str, Any]:
+def _progress(folder: Path, known: State, now: float) -> dict[str, Any]:
+    """reported: whether there was a hardware finding, for which a bug report was begun."""
     return {
         "run": known.run, "step": known.step, "number": known.number, "of": known.of,
         "elapsed": round(now - known.started, 1), "expected": known.expected,
         "step_elapsed": round(now - known.step_started, 1) if known.step else 0.0, "step_expected": known.step_expected,
-        "deadline": known.deadline,
+        "deadline": known.deadline, "reported": (folder / REPORT).is_dir(),
     }  # fmt: skip
 
 

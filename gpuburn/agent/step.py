@@ -128,6 +128,9 @@ def tidy(folder: Path, account: Account) -> None:
             continue
         if account.uid is not None:
             os.lchown(path, 0, 0)
+        if path.name.startswith("stacks.") and not path.stat().st_size:  # of a process that ended by itself
+            path.unlink()
+            continue
         path.chmod(0o755 if path.is_dir() else 0o644)
         _cut(path)
     if account.uid is not None:

@@ -22,10 +22,12 @@ from gpuburn.agent.family import Family
 from gpuburn.agent.keeping import Keeper
 from gpuburn.agent.lifeline import die_with_parent
 from gpuburn.agent.nvml_events import NvmlEvents
+from gpuburn.agent.pulses import Pulses
 from gpuburn.agent.worker import Assignment
-from gpuburn.measurement import Reading
-from gpuburn.probe import Taken
-from gpuburn.telemetry import TELEMETRY
+from gpuburn.measurement import Fact, Reading, absences
+from gpuburn.plan import HOST
+from gpuburn.probe import Taken, discover
+from gpuburn.telemetry import CONTAINED, TELEMETRY
 
 # Whether a value says something new, by how its metric is reduced: only then is it written at once. A long step's file
 # stays within its bound so (eight GPUs for eight hours); every TENTH pass shows the course between the extremes.
@@ -57,27 +59,50 @@ def _undisturbed() -> Iterator[None]:
 class Sampler:
     """Everything that one step's sampler remembers from pass to pass."""
 
-    def __init__(self, devices: list[plan.Device], library: nvml.Nvml) -> None:
+    def __init__(self, devices: list[plan.Device], library: nvml.Nvml, family: Family | None = None) -> None:
         self._planned = [one for one in devices if one.gpu]
-        self._library, self._counters, self._family = library, Counters(), Family()
+        self._library, self._counters, self._family = library, Counters(), family or Family()
         self._extreme: dict[tuple[str, str], float] = {}
         self._last: dict[tuple[str, str], float] = {}
         self._told: set[str] = set()
+        self._dark: set[str] = set()
         self._passes = 0
+        self._looks = 0
+        self._silent = False
 
     def gpus(self, now: float) -> Iterator[Taken]:
-        """What the planned GPUs tell at this pass."""
-        for subject, seen in sensors.found(self._planned, self._library):
+        """What the planned GPUs tell at this pass; where NVML as a whole tells nothing, none of them is to blame."""
+        if not self._planned:
+            return
+        whole = self._looks % TENTH == 0 or len(self._told) < len(self._planned)
+        self._looks += 1
+        look = self._library.look(sensors.ASKED if whole else sensors.USUAL)
+        yield Reading("silent", float(bool(look.absent)), subject=HOST)
+        if look.absent:
+            if not self._silent:
+                yield Fact("unread", absences({"silent": look.absent}), subject=HOST)
+            self._silent = True
+            return
+        for subject, seen in sensors.found(self._planned, look):
             yield from self._counters.taken(subject, seen, now)
             if seen is None:
+                if subject not in self._told | self._dark:
+                    self._dark.add(subject)
+                    yield sensors.dark(subject, look)
                 continue
             yield from sensors.gpu(subject, seen)
-            if "processes" in seen.values:
-                foreign = self._family.foreign(str(seen.values["processes"]))
-                yield Reading("foreign", float(foreign), subject=subject)
+            yield from self._foreign(subject, seen)
             if subject not in self._told:
                 self._told.add(subject)
                 yield sensors.unread(subject, seen)
+
+    def _foreign(self, subject: str, seen: nvml.Gpu) -> Iterator[Taken]:
+        if "processes" in seen.values and "graphics" in seen.values:
+            found = self._family.foreign(subject, f"{seen.values['processes']} {seen.values['graphics']}")
+            if found is None:
+                seen.missing["processes"] = CONTAINED
+            else:
+                yield Reading("foreign", float(found), subject=subject)
 
     def news(self, now: float) -> Iterator[Taken]:
         """What one pass adds to the evidence: nothing that it already says."""
@@ -89,6 +114,8 @@ class Sampler:
     def _new(self, one: Reading) -> bool:
         new = NEW.get(TELEMETRY.metrics[one.metric].reduce)
         key = (one.metric, one.subject)
+        if one.metric == "silent" and key in self._extreme:
+            return one.value > 0  # a sum: noughts after the first add nothing
         if new is None or key not in self._extreme:
             self._extreme[key] = self._last[key] = one.value
             return True
@@ -121,15 +148,16 @@ def main() -> None:
     die_with_parent()
     signal.signal(signal.SIGTERM, _stop)
     assignment = strict.build(Assignment, json.loads((folder / "assignment.json").read_bytes()), "assignment.json")
-    keeper = Keeper(folder, TELEMETRY.metrics)
+    keeper, brisk = Keeper(folder, TELEMETRY.metrics), discover()[assignment.probe].pulses
     with nvml.Nvml() as library, NvmlEvents(folder, assignment.devices, library) as events:
+        pulses = Pulses(assignment.devices if brisk else [], library)
         try:
             begun = time.time()
             for seen in passes(assignment.devices, begun, library):
                 with _undisturbed():
-                    keeper.add(seen, begun)
+                    keeper.add([*seen, *pulses.told(begun)], begun)
                 events.look()
-                time.sleep(max(0.0, PERIOD - (time.time() - begun)))
+                pulses.watch(begun + PERIOD)
                 begun = time.time()
         except Stop:
             with _undisturbed():

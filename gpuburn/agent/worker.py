@@ -6,8 +6,10 @@ Started by the supervisor (scopes device and host) or by torchrun (scope ranks).
 from __future__ import annotations
 
 import dataclasses
+import faulthandler
 import json
 import os
+import signal
 import sys
 import time
 import traceback
@@ -100,10 +102,18 @@ def _work(assignment: Assignment, folder: Path, name: str) -> None:
     import torch.distributed as dist
 
     dist.init_process_group(me.collectives)
-    try:
-        run(probe, me, assignment.params, folder / f"readings.{me.name}.jsonl")
-    finally:
-        dist.destroy_process_group()
+    run(probe, me, assignment.params, folder / f"readings.{me.name}.jsonl")
+    dist.destroy_process_group()  # not after an error: the others hear of it when its moment is written, not before
+
+
+def keep_stacks(folder: Path, who: str) -> None:
+    """At its end by SIGTERM, and at a crash, each thread's stack goes to stacks.<who>.txt: where a rank hung.
+
+    The file stays open for as long as the process lives; the handler is C and runs also where Python does not.
+    """
+    file = os.open(folder / f"stacks.{who}.txt", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+    faulthandler.register(signal.SIGTERM, file, all_threads=True, chain=True)
+    faulthandler.enable(file, all_threads=True)
 
 
 def _printable(text: str) -> str:
@@ -115,6 +125,7 @@ def main() -> None:
     """worker FOLDER [DEVICE]: FOLDER holds assignment.json. Leaves error.<who>.json if the probe raised."""
     folder, name = Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "host"
     die_with_parent()
+    keep_stacks(folder / "log", os.environ.get("RANK", name))
     assignment = strict.build(Assignment, json.loads((folder / "assignment.json").read_bytes()), "assignment.json")
     try:
         _work(assignment, folder, name)

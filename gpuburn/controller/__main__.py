@@ -41,7 +41,7 @@ def expect(
     hosts = preflight.expect(said.variables, source, said.wrong)
     preflight.from_command_line(hosts, run, str(reports.resolve()), wait, source)
     given = whole_run.given([(host.name, host.site) for host in hosts], source)
-    held.listed(given.manifest, [host.expected() for host in hosts], source)
+    held.listed(given.manifest, [host.expected() for host in hosts], source, given.manifest_file)
     where = Run.of(reports, run)
     if back and not (where.folder / "expected.json").exists():
         raise Refused(f"run {run} is not in {reports}; to come back, give its id and its -e gpuburn_reports_dir=")

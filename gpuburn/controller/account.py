@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -117,13 +118,12 @@ def settle(
     """
     policy = policy or run.policy_as_begun()
     analysis = analyse(went, policy)
-    for host, itself in baselines.circular(run, went, baseline):
-        analysis.findings.setdefault(host, []).append(itself)
     ordered = manifests.book(run)
-    for host, item in manifests.findings(ordered, went):
-        analysis.findings.setdefault(host, []).append(item)
-    for host, told in bmcs.findings(run, went, policy):
-        analysis.findings.setdefault(host, []).append(told)
+    beside = (
+        baselines.circular(run, went, baseline), manifests.findings(ordered, went), bmcs.findings(run, went, policy),
+    )  # fmt: skip
+    for host, one_more in itertools.chain(*beside):
+        analysis.findings.setdefault(host, []).append(one_more)
     checks = breaking.held(run.told(), analysis.tripped) if analysis.tripped else set()
     held = waivings.book(run)
     accounts = []

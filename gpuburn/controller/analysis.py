@@ -93,29 +93,34 @@ def _uncompared(comparison: peers.Comparison) -> Iterator[Statement]:
 def _peer(one: peers.Peer, judged: Judged, leads: Leads) -> Finding:
     verdict, marginal = LEADS[leads if judged.demanded["kind"] == "hardware" else "inform"]
     why = f"{one.why}; {one.explained}" if one.explained else one.why
-    return _finding("fleet.peer", one.about, verdict, why, _served(judged, one.step, one.about), marginal,
+    return _finding("fleet.peer", one.about, verdict, why, judged.series.served(one.step, one.about), marginal,
                     step=one.step, subject=one.subject, point=one.point)  # fmt: skip
 
 
 def _slow(table: pd.DataFrame, judged: dict[str, Judged]) -> Iterator[position.Place]:
-    """Cohorts whose median is itself beyond the share at which a limit with that reference warns."""
+    """Cohorts whose median is itself beyond the share at which a limit with that reference warns: its own reference,
+    of its own step."""
+    asked = {  # few: hosts are asked alike, and then share what they were asked
+        (host.cohort, tuple(host.references), id(host.series.what)): host.series.what for host in judged.values()
+    }
     told = {
-        (one.about, other.point, one.value, one.warn)
-        for host in judged.values()
-        for one in host.references
-        for other in host.series
+        (cohort, one.step, one.about, other.point, one.value, one.warn)
+        for (cohort, references, _), what in asked.items()
+        for one in references
+        for other in what
         if other.about == one.about and other.step == one.step and one.point in ("", other.point)
     }
-    for about, at, value, warn in sorted(told):
-        reference = pd.DataFrame([{"about": about, "point": at, "reference": value}])
+    for *where, value, warn in sorted(told):
+        reference = pd.DataFrame([{**dict(zip(peers.GROUP, where)), "reference": value}])
         delta = 1 - warn if warn < 1 else warn - 1
-        yield from position.majority(table[table["about"] == about], reference, delta)
+        yield from position.majority(table[table["about"] == where[2]], reference, delta)
 
 
 def _place(one: position.Place, judged: Judged) -> Finding:
     verdict, marginal = LEADS["warn" if judged.demanded["kind"] == "hardware" else "inform"]
-    return _finding("fleet.cohort_slow", one.about, verdict, one.why, _served(judged, one.step, one.about), marginal,
-                    step=one.step, point=one.point)  # fmt: skip
+    served = judged.series.served(one.step, one.about)
+    return _finding("fleet.cohort_slow", one.about, verdict, one.why, served, marginal, step=one.step,
+                    point=one.point)  # fmt: skip
 
 
 def _hosts(table: pd.DataFrame, place: position.Place) -> tuple[str, ...]:
@@ -191,10 +196,6 @@ def proofs(decided: Iterable[tuple[str, Decision]]) -> Iterator[Statement]:
             counts.setdefault(profile, []).append(not decision.good)
     for profile, failed in sorted(counts.items()):
         yield Statement("proof", f"{profile}: {proof.proof(sum(failed), len(failed)).words}")
-
-
-def _served(judged: Judged, step: str, about: str) -> list[str]:
-    return next((one.profiles for one in judged.series if (one.step, one.about) == (step, about)), [])
 
 
 def _finding(code: str, about: str, verdict: Verdict, why: str, profiles: Iterable[str], marginal: bool = False,

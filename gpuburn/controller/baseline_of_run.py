@@ -10,8 +10,9 @@ from gpuburn import plan as plans
 from gpuburn.baseline import SCHEMA, Baseline, Entry
 from gpuburn.controller.account import Account, verdict
 from gpuburn.controller.baselines import VERSIONS
-from gpuburn.controller.judged import Judged, Series
+from gpuburn.controller.judged import Judged
 from gpuburn.controller.run import Run
+from gpuburn.controller.series import Series, What
 from gpuburn.controller.waived import SERIALS
 from gpuburn.finding import Verdict
 from gpuburn.measurement import Point
@@ -88,7 +89,8 @@ def entries(judged: list[Judged], steps: dict[str, Step]) -> list[Entry]:
     found: dict[tuple[str, str, str], dict[str, Series]] = {}
     for one in judged:
         for series in one.series:
-            found.setdefault((series.step, series.about, series.point), {})[one.host] = series
+            what = series.what
+            found.setdefault((what.step, what.about, what.point), {})[one.host] = series
     return [made for name, step in steps.items() for made in _of_step(step, found) if made.step == name]
 
 
@@ -97,7 +99,7 @@ def _of_step(step: Step, found: dict[tuple[str, str, str], dict[str, Series]]) -
         if name == step.name and where in (points := _points(step, about)):
             one = next(iter(hosts.values()))
             values = {host: list(series.values) for host, series in hosts.items()}
-            yield entry(one, points[where], values)
+            yield entry(one.what, points[where], values)
 
 
 def _points(step: Step, about: str) -> dict[str, Point]:
@@ -108,7 +110,7 @@ def _points(step: Step, about: str) -> dict[str, Point]:
     return {str(point): point for point in declared.points(declared.metrics[name], params)}
 
 
-def entry(one: Series, point: Point, values: dict[str, list[float]]) -> Entry:
+def entry(one: What, point: Point, values: dict[str, list[float]]) -> Entry:
     pooled = [value for many in values.values() for value in many]
     median = statistics.median(pooled)
     spread = NORMAL * statistics.median(abs(value - median) for value in pooled) / median if median > 0 else None

@@ -86,6 +86,9 @@ def demands(group: Group) -> list[Demand]:
     return [dataclasses.replace(one, limits=tuple(found[one])) for one in order]
 
 
+WHOM = {"host": "the host", "pair": "each ordered pair of devices"}
+
+
 def _demand(group: Group, limit: Limit, step: Step) -> Demand:
     declared = promise(limit, step, discover())
     whom = declared.per or ("host" if subjects(group.plan, step) == [HOST] else "device")
@@ -93,7 +96,7 @@ def _demand(group: Group, limit: Limit, step: Step) -> Demand:
     number, source = origin(limit, group.variables.get(limit.about, []))
     unit = declared.unit if isinstance(declared, Metric) else "fact"
     return Demand(
-        limit.about, unit, does(limit), wish(limit), edge(limit), "the host" if whom == "host" else "each device",
+        limit.about, unit, does(limit), wish(limit), edge(limit), WHOM.get(whom, "each device"),
         str(limit.when.point), narrower, declared.doc, limit.because or limit.informational, number, source,
         cannot(limit), limit.action, limit.loosened, (),
     )  # fmt: skip

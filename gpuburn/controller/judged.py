@@ -7,12 +7,8 @@ made anew from the evidence. Stops before the fleet and before decisions.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
-import math
-import sys
-from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -21,6 +17,7 @@ from gpuburn.controller import named
 from gpuburn.controller.collect import Collected
 from gpuburn.controller.manifest.shown import shown
 from gpuburn.controller.named import Part, Said, facts
+from gpuburn.controller.series import Series, Table, What
 from gpuburn.decision import marks
 from gpuburn.finding import Finding, Verdict
 from gpuburn.measurement import Metric
@@ -29,7 +26,7 @@ from gpuburn.probe import discover
 from gpuburn.verdict import proves
 
 SCHEMA: Literal["gpuburn/judged/1"] = "gpuburn/judged/1"
-KEPT = 2  # raised when more is kept of the same evidence
+KEPT = 3  # raised when more is kept of the same evidence
 LIMIT = 16 * strict.MEBIBYTE
 
 
@@ -60,23 +57,6 @@ class Trend:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
-    """One compared quantity over the host's subjects; values in unit, cv a ratio (unknown: None or NaN)."""
-
-    step: str
-    about: str
-    unit: str
-    better: str
-    point: str
-    method: str
-    subjects: list[str]
-    values: Sequence[float]
-    cv: Sequence[float | None]
-    counts: Sequence[int]
-    profiles: list[str]
-
-
-@dataclass(frozen=True, slots=True)
 class Judged:
     """findings: those that are no plain pass (fail, incomplete, marginal). cohort: whom the host is compared with.
 
@@ -99,7 +79,7 @@ class Judged:
     versions: list[Said]
     facts: list[Said]
     cohort: str
-    series: list[Series]
+    series: Table
     references: list[Referred] = field(default_factory=list)
     trends: list[Trend] = field(default_factory=list)
     met: list[str] = field(default_factory=list)
@@ -128,7 +108,7 @@ def judged(collected: Collected, trends: Iterable[Trend] = ()) -> Judged:
         [one for one in findings if one.marginal or one.verdict in (Verdict.FAIL, Verdict.INCOMPLETE)],
         [*named.parts(collected, looks)], told,
         [*_shared(collected)],
-        _cohort(plan, told, collected), [*series(collected)], [*_references(plan)], [*trends], sorted(met),
+        _cohort(plan, told, collected), Table.of(series(collected)), [*references(plan)], [*trends], sorted(met),
         plan.deadline, demanded(plan),
         {str(v): sum(one.verdict is v for one in findings) for v in Verdict}, shown=shown(collected).kept(),
         itself=named.itself(collected, looks),
@@ -143,7 +123,7 @@ def demanded(plan: Plan) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _references(plan: Plan) -> Iterator[Referred]:
+def references(plan: Plan) -> Iterator[Referred]:
     for one in plan.limits:
         warn = one.warn_below if one.warn_below is not None else one.warn_above
         if one.reference and warn is not None:
@@ -186,10 +166,9 @@ def series(collected: Collected) -> Iterator[Series]:
 
 
 def _series(step: Step, about: str, metric: Metric, point: str, method: str, mine: list[Any]) -> Series:
-    return Series(
-        step.name, about, metric.unit, metric.better, point, method, [m.subject for m in mine],
-        [m.value for m in mine], [m.cv for m in mine], [m.count for m in mine], list(step.profiles),
-    )  # fmt: skip
+    subjects = tuple(m.subject for m in mine)
+    what = What(step.name, about, metric.unit, metric.better, point, method, subjects, tuple(step.profiles))
+    return Series(what, [m.value for m in mine], [m.cv for m in mine], [m.count for m in mine])
 
 
 def encode(one: Judged) -> bytes:
@@ -203,21 +182,5 @@ def decode(data: bytes) -> Judged:
     """Read one of our own files, whose digest the caller has checked: what is many and flat is taken as it is."""
     document = json.loads(data)
     flat: dict[str, Any] = {name: [kind(**one) for one in document.pop(name)] for name, kind in PLAIN.items()}
-    flat["series"] = [_packed(one) for one in document.pop("series")]
     built: Judged = strict.build(Judged, {**document, **{name: [] for name in flat}}, "judged.json")
     return dataclasses.replace(built, **flat)
-
-
-def _packed(one: dict[str, Any]) -> Series:
-    """Numbers in arrays: ten thousand hosts have tens of millions of them."""
-    one["cv"] = array("d", [math.nan if cv is None else cv for cv in one["cv"]])
-    one["values"], one["counts"] = array("d", one["values"]), array("q", one["counts"])
-    one.update({name: sys.intern(one[name]) for name in ("step", "about", "unit", "better", "point", "method")})
-    one["subjects"], one["profiles"] = _listed(tuple(one["subjects"])), _listed(tuple(one["profiles"]))
-    return Series(**one)
-
-
-@functools.cache
-def _listed(names: tuple[str, ...]) -> list[str]:
-    """One list for all who name the same: never changed."""
-    return list(names)

@@ -19,6 +19,7 @@ SERIALS = {"dmi.product_serial": "serial", "dmi.board_serial": "board", "dmi.cha
 ITSELF = ("dmi.product_serial", "dmi.board_serial", "dmi.chassis_serial", "dmi.product_uuid")
 VERSIONS = {"identity.driver": "driver", "identity.gpu_vbios": "vbios", "identity.torch": "torch",
             "identity.kernel": "kernel", "identity.os": "os"}  # fmt: skip
+LINKS = {"host_health.ib_active": "infiniband links", "host_health.nics_up": "network links"}
 FIRMWARE = {"dmi.bios_version": "bios", "cpu.microcode": "microcode"}
 
 
@@ -55,9 +56,10 @@ def parts(collected: Collected, looks: list[Identity]) -> Iterator[Part]:
 
 
 def versions(collected: Collected, looks: list[Identity]) -> Iterator[Said]:
-    """Of what runs on the host and of its firmware; firmware as it was at the end of the run."""
+    """Of what runs on the host and of its firmware, and how its links came up; firmware as at the end of the run."""
     yield from _versions(collected)
     yield from _firmware(looks)
+    yield from _links(collected)
 
 
 def itself(collected: Collected, looks: list[Identity]) -> dict[str, str]:
@@ -96,6 +98,13 @@ def _parts(collected: Collected) -> Iterator[Part]:
 def _versions(collected: Collected) -> Iterator[Said]:
     for fact in facts(collected, VERSIONS):
         yield Said(VERSIONS[fact.about], fact.subject, fact.value)
+
+
+def _links(collected: Collected) -> Iterator[Said]:
+    """Which links are up and how fast: a host unlike the others of its model may lack a cable or hold a slower one."""
+    for fact in facts(collected, LINKS):
+        if not fact.value.startswith(UNTOLD[0]):
+            yield Said(LINKS[fact.about], fact.subject, fact.value)
 
 
 def _firmware(looks: list[Identity]) -> Iterator[Said]:

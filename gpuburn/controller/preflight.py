@@ -11,7 +11,17 @@ from typing import Any
 
 from gpuburn import planning, strict
 from gpuburn.baseline import Baseline
-from gpuburn.controller import again, archives, baselines, breaking, explain, look as looks_, site as sites, whole_run
+from gpuburn.controller import (
+    again,
+    archives,
+    baselines,
+    breaking,
+    explain,
+    look as looks_,
+    power,
+    site as sites,
+    whole_run,
+)
 from gpuburn.controller.bmc import access
 from gpuburn.controller.look import Look
 from gpuburn.controller.run import Expected, Run, check_host
@@ -37,12 +47,13 @@ Variables = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """One host with everything that the inventory says of it."""
+    """One host with everything that the inventory says of it. power: why its domain must not be stepped, or ""."""
 
     name: str
     site: Site
     limits: list[tuple[str, dict[str, Any]]]
     baseline: Baseline | None = None
+    power: str = planning.NO_BUDGET
 
     @property
     def count(self) -> int:
@@ -82,7 +93,7 @@ def expect(
         raise Refused("\n".join(wrong))
     if not hosts:
         raise Refused(f"{source}: no host matches; wanted is -l with a group or host of the inventory")
-    return hosts
+    return power.shared_out(hosts, source)
 
 
 def from_command_line(hosts: list[Host], run: str, reports: str, wait: bool, source: str = INVENTORY) -> None:
@@ -114,7 +125,7 @@ def _host(name: str, variables: Variables, where: str, plannable: set[str]) -> H
     site, limits = sites.read(variables, where)
     sites.check(site, where)
     access.check(site, where)
-    host = Host(name, site, limits)
+    host = Host(name, site, limits, power="" if site.power_budget_kw else planning.NO_BUDGET)
     asked = repr((dataclasses.replace(site, rack="", unit="", power_domain="", delivery=""), limits))
     if asked in plannable:
         return host
@@ -142,7 +153,7 @@ def request(host: Host, run: str, look: Look | None, policy: Policy | None = Non
         s.user if s.become else "", s.sku, host.count, tuple(look.gpus) if look else (),
         Place(s.rack, str(s.unit), s.power_domain), tuple(host.limits), tuple(s.steps),
         s.grace, policy or whole_run.policy(s.policy),
-        baseline=host.baseline, foreign_load=s.foreign_load,
+        baseline=host.baseline, foreign_load=s.foreign_load, power=host.power,
     )  # fmt: skip
 
 

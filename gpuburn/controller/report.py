@@ -106,7 +106,9 @@ def shown(value: Any) -> Any:
     """
     if hasattr(value, "__html__"):
         return value
-    return CONTROL.sub("�", value)[:LONGEST] if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    return CONTROL.sub("�", value if len(value) <= LONGEST else f"{value[: LONGEST - 1]}…")
 
 
 def utc(at: float) -> str:
@@ -126,7 +128,8 @@ def journal_state(run: Run) -> str:
 
 
 def not_tested(accounts: list[Account]) -> list[tuple[str, str, int]]:
-    """(what, why, hosts): everything that no plan of this run demanded; the same quantity in many steps is one row."""
+    """(what, why, hosts): everything that no plan of this run demanded; what is left out of the same steps for
+    the same reason is one row."""
     seen: dict[tuple[str, str], tuple[dict[str, None], set[str]]] = {}
     for account in accounts:
         for one in account.plan.left_out if account.plan else []:
@@ -134,10 +137,29 @@ def not_tested(accounts: list[Account]) -> list[tuple[str, str, int]]:
             steps, hosts = seen.setdefault((what, one.why), ({}, set()))
             hosts.add(account.expected.host)
             steps.update({step: None} if step else {})
+    every = {step.name for account in accounts if account.plan for step in account.plan.steps}
+    rows: dict[tuple[str, tuple[str, ...], frozenset[str]], list[str]] = {}
+    for (what, why), (steps, hosts) in seen.items():
+        rows.setdefault((why, tuple(steps), frozenset(hosts)), []).append(what)
     return [
-        (f"{what} in {', '.join(steps)}" if steps else what, why, len(hosts))
-        for (what, why), (steps, hosts) in seen.items()
+        (
+            _listed(names) + (f" in {'every step' if every <= set(steps) else ', '.join(steps)}" if steps else ""),
+            why,
+            len(hosts),
+        )
+        for (why, steps, hosts), names in rows.items()
     ]
+
+
+def _listed(names: list[str]) -> str:
+    """Quantities of one probe under its name, which is said once: "telemetry: power, fan"."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        probe, _, quantity = name.partition(".")
+        found.setdefault(probe if quantity else "", []).append(quantity or name)
+    several = (f"{probe}: {', '.join(many)}" if probe and len(many) > 1 else f"{probe}.{many[0]}" if probe
+               else ", ".join(many) for probe, many in found.items())  # fmt: skip
+    return "; ".join(several)
 
 
 def _reasons(account: Account) -> dict[tuple[str, str], str]:

@@ -90,7 +90,7 @@ def _add(found: Side, run: Run, delivery: str, hosts: str) -> None:
         expected = one.expected
         if (delivery and expected.delivery != delivery) or not fnmatchcase(expected.host, hosts):
             continue
-        if one.judged is None or one.judged.refused or not one.judged.series:
+        if one.judged is None or one.judged.refused or not one.judged.series.what:
             found.left_out.setdefault(expected.host, one.reason)
             continue
         found.left_out.pop(expected.host, None)
@@ -105,9 +105,10 @@ def _add(found: Side, run: Run, delivery: str, hosts: str) -> None:
 
 def _series(found: Side, judged: Judged, steps: dict[str, Step], count: int) -> None:
     for series in judged.series:
-        ways = found.quantities.setdefault((series.step, series.about, series.point), {})
-        key = f"{series.method}/{count}"
-        one = ways.setdefault(key, Quantity(series.unit, series.better, steps.get(series.step), count))
+        what = series.what
+        ways = found.quantities.setdefault((what.step, what.about, what.point), {})
+        key = f"{what.method}/{count}"
+        one = ways.setdefault(key, Quantity(what.unit, what.better, steps.get(what.step), count))
         one.values[judged.host] = list(series.values)
 
 

@@ -52,7 +52,10 @@ class Site:
     rack: str = variable("rack", "")
     unit: str | int = variable("rack unit", "")
     power_domain: str = variable("feed, PDU or busway that the host hangs on", "")
-    power_budget_kw: float = variable("what the host's power domain may draw", 0.0)
+    power_budget_kw: float = variable(
+        "what the GPUs of all hosts on the power domain may draw together; without it no load is stepped on purpose",
+        0.0,
+    )
     become: bool = variable(
         "whether the host's tasks use become (root); false only for a rehearsal as a plain user", True
     )
@@ -145,6 +148,8 @@ def check(site: Site, where: str) -> None:
         raise Refused(f"{where}: gpuburn_gpu_count is {site.gpu_count}; wanted is the number of GPUs that were ordered")
     if site.steps and site.kind == "hardware" and site.level in ("standard", "soak"):
         raise Refused(f"{where}: gpuburn_steps at level {site.level}; a part of a plan accepts nothing, use quick")
+    if site.power_budget_kw and not site.power_domain:
+        raise Refused(f"{where}: gpuburn_power_budget_kw is set; wanted is gpuburn_power_domain too")
     if site.delivery and not NAME.fullmatch(site.delivery):
         raise Refused(f"{where}: gpuburn_delivery is {site.delivery!r}; {PLAIN}")
     if site.kind == "hardware" and not site.become:

@@ -1,4 +1,4 @@
-"""The exit statuses of `gpuburn`, one meaning each. Documented in docs/operating.md, from here."""
+"""The exit statuses of `gpuburn`, one meaning each. Documented in docs/decisions.md, from here."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from gpuburn.controller.reach import Way
 from gpuburn.controller.run import WAIVERS, Run
 from gpuburn.finding import Finding, Verdict
 from gpuburn.manifest import COLUMNS
+from gpuburn.plan import members
 from gpuburn.strict import Refused
 from gpuburn.waiver import Waiver
 
@@ -93,13 +94,13 @@ def waived(held: Book, one: Way, fleet: Iterable[Finding]) -> list[Waived]:
 
 
 def serials(one: Way, subject: str) -> set[str]:
-    """Every serial and UUID that the subject says of itself."""
+    """Every serial and UUID that the subject says of itself; of a pair those of both devices."""
     if one.judged is None:
         return set()
     if "." in subject:  # a part beside the GPUs: a disk, an interface, a module
         mine = Shown.read(one.judged.shown).parts.get(subject, {})
         return {value for column, value in mine.items() if COLUMNS[column].form in ("serial", "mac")}
-    return {part.value for part in one.judged.parts if part.subject == subject and part.kind in SERIALS}
+    return {part.value for part in one.judged.parts if part.subject in members(subject) and part.kind in SERIALS}
 
 
 def told(held: Book, accounts: list[Account]) -> list[Told]:

@@ -66,6 +66,24 @@ class Machine:
             self.write(f"{folder}/device/{key}", value)
         self.link(f"sys/block/{name}", folder)
 
+    def holds(self, device: str) -> None:
+        """The root folder's filesystem lies on this block device, named by its place below the root."""
+        number = os.stat(self.root).st_dev
+        self.link(f"sys/dev/block/{os.major(number)}:{os.minor(number)}", device)
+
+    def many_paths(self, name: str, path: str, pci: str, controller: str) -> None:
+        """An NVMe disk as native multipath shows it: on its subsystem, with a hidden path on its controller."""
+        subsystem = f"sys/devices/virtual/nvme-subsystem/nvme-subsys{name[4:].partition('n')[0]}"
+        hidden = f"{self.pci(pci, '0x144d', '0xa824', '0x010802')}/nvme/{controller}"
+        for folder in (f"{subsystem}/{name}", f"{hidden}/{path}"):
+            self.write(f"{folder}/size", "7501476528")
+            self.write(f"{folder}/hidden", str(int(folder.endswith(path))))
+            self.link(f"sys/block/{folder.rpartition('/')[2]}", folder)
+        for key, value in {"model": "SAMSUNG MZQL23T8HCLS-00A07", "serial": "S1", "firmware_rev": "GDC5602Q"}.items():
+            self.write(f"{subsystem}/{key}", value)
+        self.link(f"{subsystem}/{name}/device", subsystem)
+        self.link(f"{subsystem}/{controller}", hidden)
+
     def nic(self, name: str, pci: str, mac: str, speed: str = "400000", assigned: str = "0") -> str:
         folder = self.pci(pci, "0x15b3", "0x1021", "0x020000")
         for key, value in {"address": mac, "addr_assign_type": assigned, "speed": speed, "duplex": "full",
@@ -74,6 +92,13 @@ class Machine:
         self.link(f"{folder}/net/{name}/device", folder)
         self.link(f"sys/class/net/{name}", f"{folder}/net/{name}")
         return folder
+
+    def vpd(self, folder: str, name: str, **keywords: str) -> None:
+        """Vital product data as lspci -vvv shows it of a ConnectX-7: the name, then keywords, then the end tag."""
+        told = b"".join(key.encode() + bytes([len(one)]) + one.encode() for key, one in keywords.items())
+        parts = ((0x82, name.encode()), (0x90, told))
+        data = b"".join(bytes([tag]) + len(body).to_bytes(2, "little") + body for tag, body in parts)
+        (self.root / folder / "vpd").write_bytes(data + b"\x78")
 
     def port(self, name: str, folder: str, state: str = "4: ACTIVE", **counters: int) -> None:
         """An InfiniBand device of one port on a PCI device."""
@@ -101,7 +126,9 @@ def hgx(root: Path) -> Machine:
         one.pci(port, "0x8086", "0x352a", "0x060400")
         one.pci(f"{port}/0000:{bus}:00.0", "0x10de", "0x2330", "0x030200")
     one.pci("pci0000:85/0000:85:00.0", "0x10de", "0x22a3", "0x068000")
-    one.port("mlx5_0", one.nic("ens1", "pci0000:35/0000:36:00.0", "b8:3f:d2:aa:00:01"))
+    adapter = one.nic("ens1", "pci0000:35/0000:36:00.0", "b8:3f:d2:aa:00:01")
+    one.vpd(adapter, "NVIDIA ConnectX-7 HHHL Adapter Card", PN="MCX75310AAS-NEAT", EC="A5", SN="MT2242600GX3  ")
+    one.port("mlx5_0", adapter)
     one.nvme("nvme0n1", "pci0000:45/0000:46:00.0", "S64HNE0R000001")
     one.nvme("nvme1n1", "pci0000:45/0000:47:00.0", "S64HNE0R000002")
     one.board(
@@ -132,8 +159,7 @@ def workstation(root: Path) -> Machine:
         one.write(f"{folder}/{key}", value)
     one.write(f"{folder}/device/vpd_pg80", b"\x00\x80\x00\x08ZN1ABCDE")
     one.link("sys/block/sda", folder)
-    number = os.stat(root).st_dev
-    one.link(f"sys/dev/block/{os.major(number)}:{os.minor(number)}", "sys/devices/virtual/block/dm-0")
+    one.holds("sys/devices/virtual/block/dm-0")
     one.link("sys/devices/virtual/block/dm-0/slaves/sda2", f"{folder}/sda2")
     one.nic("enp3s0", "pci0000:00/0000:03:00.0", "a8:a1:59:00:00:01", speed="1000")
     return one

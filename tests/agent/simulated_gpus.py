@@ -37,6 +37,7 @@ from dataclasses import replace
 from pathlib import Path
 from gpuburn import evidence, plan, strict
 from gpuburn.agent import nvml, telemetry
+from gpuburn.agent.family import Family
 from gpuburn.agent.host import Host
 from gpuburn.measurement import Reading
 from gpuburn.probe import discover
@@ -51,9 +52,10 @@ for line in sys.stdin:
     host = Host("host", Path("."), devices, 1, 1)
     health = [replace(one, subject=one.subject or "host") for one in probe.run(host)]
     with nvml.Nvml() as library:
-        beside = [*telemetry.Sampler(devices, library).gpus(0.0)]
+        family = Family(whole=sys.argv[2] != "container")
+        beside = [*telemetry.Sampler(devices, library, family).gpus(0.0)]
     with nvml.Nvml() as library:
-        sampler, sampled = telemetry.Sampler(devices, library), []
+        sampler, sampled = telemetry.Sampler(devices, library, family), []
         for now, scenario in said:
             path.write_text(scenario)
             sampled += [text(one, now) for one in sampler.news(now)]
@@ -73,7 +75,7 @@ def plan(count: int = len(BUSES), sku: str = "h200-sxm", where: str = "bare_meta
 
 def _of_gpus(about: str) -> bool:
     probe, _, name = about.partition(".")
-    return probe == "gpu_health" or (probe == "telemetry" and name not in HOST)
+    return probe == "gpu_health" or (probe == "telemetry" and (name not in HOST or name == "silent"))
 
 
 class Gpus:
@@ -83,8 +85,8 @@ class Gpus:
         self.plan = of
         given = json.dumps(strict.plain(of.devices))
         self._process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, given], cwd=ROOT, env=environment(built, scenario), text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [sys.executable, "-c", PROGRAM, given, of.environment], cwd=ROOT, env=environment(built, scenario),
+            text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
 
     def told(self, *lines: str, base: str = "") -> dict[str, list[Taken]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuburn.agent import by_hand, hardware
+from gpuburn.agent import by_hand, hardware, nvml
+from gpuburn.agent.nvml import Gpu, Seen
 from gpuburn.identity import Identity
 from gpuburn.measurement import Fact, Measurement, Point, Work
 from gpuburn.outcome import Outcome, Status, SubjectOutcome
@@ -47,6 +48,7 @@ def test_fewer_processes_than_none_are_refused():
 def test_gpus_are_taken_in_pci_order_and_cpus_where_asked_or_where_there_are_none(monkeypatch):
     card, adapter = {"vendor": "0x10de", "class": "0x030200"}, {"vendor": "0x15b3", "class": "0x020000"}
     seen = {"pci.0000:2a:00.0": card, "pci.0000:18:00.0": card, "pci.0000:19:00.0": adapter, "cpu": {}}
+    monkeypatch.setattr(nvml.Nvml, "look", lambda self, names=(): Seen(absent="Driver Not Loaded"))
     monkeypatch.setattr(hardware, "look", lambda: Identity(0.0, "", seen))
     assert [(one.name, one.kind, one.pci) for one in by_hand.devices(0)] == [
         ("gpu0", "cuda", "0000:18:00.0"), ("gpu1", "cuda", "0000:2a:00.0"),
@@ -54,6 +56,17 @@ def test_gpus_are_taken_in_pci_order_and_cpus_where_asked_or_where_there_are_non
     assert [one.name for one in by_hand.devices(2)] == ["cpu0", "cpu1"]
     monkeypatch.setattr(hardware, "look", lambda: Identity(0.0, ""))
     assert [one.name for one in by_hand.devices(0)] == ["cpu0"]
+
+
+def test_gpus_that_nvml_shows_and_the_kernels_files_do_not_are_there(monkeypatch):
+    card = {"vendor": "0x10de", "class": "0x030200"}
+    shown = Seen([Gpu(0, {"pci": "0000:18:00.0"}), Gpu(1, {"pci": "0000:09:00.0"}), Gpu(2, {}, {"pci": "GPU is lost"})])
+    monkeypatch.setattr(nvml.Nvml, "look", lambda self, names=(): shown)
+    monkeypatch.setattr(hardware, "look", lambda: Identity(0.0, "", {"pci.0000:18:00.0": card}))
+    assert [one.pci for one in by_hand.devices(0)] == ["0000:09:00.0", "0000:18:00.0"]
+    monkeypatch.setattr(hardware, "look", lambda: Identity(0.0, ""))
+    assert [one.pci for one in by_hand.devices(0)] == ["0000:09:00.0", "0000:18:00.0"]
+    assert [one.name for one in by_hand.devices(1)] == ["cpu0"]
 
 
 def test_the_table_has_every_measurement_fact_and_failure():

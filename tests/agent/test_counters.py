@@ -40,6 +40,15 @@ def test_a_quantity_that_is_not_told_gives_no_reading() -> None:
     assert "remapped" not in over({"remapped_corrected": 1}), "half of a sum is no sum"
 
 
+def test_a_sum_over_fewer_links_than_before_is_passed_over_and_one_over_more_begins_anew() -> None:
+    def links(errors: float, of: int) -> dict[str, float]:
+        return {"link_errors": errors, "link_errors_of": of}
+
+    assert sum(over(links(7, 18), links(5, 17), links(7, 18))["link_errors"]) == 0
+    assert sum(over(links(7, 18), links(5, 17), links(8, 18))["link_errors"]) == 1
+    assert sum(over(links(5, 17), links(7, 18), links(9, 18))["link_errors"]) == 2
+
+
 def test_a_gpu_is_lost_only_after_it_answered() -> None:
     assert over(None, None) == {}
     assert over({}, None, None, {})["lost"] == [0, 1, 1]

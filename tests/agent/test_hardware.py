@@ -229,6 +229,7 @@ def test_an_adapter_tells_its_burnt_in_address_firmware_and_board(tmp_path):
     assert hardware.look(tmp_path).sources["nic.ens1"] == {
         "mac": "b8:3f:d2:aa:00:01", "permanent": "b8:3f:d2:aa:00:01", "speed": "400000", "pci": "0000:36:00.0",
         "duplex": "full", "operstate": "up", "carrier_changes": "2", "firmware": "28.39.1002", "board": "MT_0000000838",
+        "model": "NVIDIA ConnectX-7 HHHL Adapter Card", "part": "MCX75310AAS-NEAT", "serial": "MT2242600GX3",
     }  # fmt: skip
 
 
@@ -237,6 +238,15 @@ def test_a_bonds_member_is_known_by_its_own_address(tmp_path):
     one.write("sys/class/net/ens1/address", "02:00:00:00:00:09")
     one.write("sys/class/net/ens1/bonding_slave/perm_hwaddr", "b8:3f:d2:aa:00:01")
     assert hardware.look(tmp_path).value("nic.ens1.permanent") == "b8:3f:d2:aa:00:01"
+
+
+def test_an_adapter_that_leads_to_switches_is_no_adapter_of_the_network(tmp_path):
+    one = machines.hgx(tmp_path)
+    (tmp_path / "sys/devices/pci0000:35/0000:36:00.0/vpd").write_bytes(b"\x90\x0e\x00V0\x0bSMDL=SW_MNG\x78")
+    assert not hardware.named(hardware.look(tmp_path), "nic") and not hardware.named(hardware.look(tmp_path), "ib")
+    assert hardware.look(tmp_path).value("pci.0000:36:00.0.device") == "0x1021"
+    one.vpd("sys/devices/pci0000:35/0000:36:00.0", "NVIDIA ConnectX-7")
+    assert hardware.named(hardware.look(tmp_path), "nic") == ["nic.ens1"]
 
 
 def test_an_infiniband_port_tells_state_rate_and_errors(tmp_path):
@@ -262,11 +272,30 @@ def test_a_workstations_sata_disk_holds_the_system_through_its_mapped_device(tmp
 def test_the_disk_of_the_runs_own_folder_is_told_apart(tmp_path):
     one = machines.hgx(tmp_path)
     one.write("var/run/here", "")
-    number = os.stat(tmp_path).st_dev
-    one.link(f"sys/dev/block/{os.major(number)}:{os.minor(number)}", "sys/block/nvme1n1")
+    one.holds("sys/block/nvme1n1")
     seen = hardware.look(tmp_path, "/var/run")
     assert seen.sources["disk.nvme1n1"]["data"] == "/var/run" and "data" not in seen.sources["disk.nvme0n1"]
     assert seen.sources["disk.nvme1n1"]["transport"] == "nvme"
+
+
+def test_an_nvme_of_several_paths_is_one_disk_at_its_controllers_address(tmp_path):
+    """As the kernel lists enterprise NVMe with native multipath: nvme10n1, and the hidden nvme10c65n1."""
+    one = machines.Machine(tmp_path)
+    one.many_paths("nvme10n1", "nvme10c65n1", "pci0000:b6/0000:b7:00.0", "nvme6")
+    seen = hardware.look(tmp_path)
+    assert hardware.named(seen, "disk") == ["disk.nvme10n1"]
+    assert seen.sources["disk.nvme10n1"] == {
+        "sectors": "7501476528", "model": "SAMSUNG MZQL23T8HCLS-00A07", "serial": "S1", "firmware": "GDC5602Q",
+        "transport": "nvme", "pci": "0000:b7:00.0",
+    }  # fmt: skip
+    (tmp_path / "sys/block/nvme10c65n1").unlink()
+    assert hardware.look(tmp_path).value("disk.nvme10n1.pci") == "0000:b7:00.0", "told by the subsystem's link alone"
+
+
+def test_a_disk_that_the_kernel_hides_is_none(tmp_path):
+    one = machines.hgx(tmp_path)
+    one.write("sys/block/nvme1n1/hidden", "1")
+    assert hardware.named(hardware.look(tmp_path), "disk") == ["disk.nvme0n1"]
 
 
 def test_a_guest_shows_what_it_has_and_names_what_its_host_keeps(tmp_path):

@@ -66,13 +66,51 @@ def test_what_ends_a_step_is_the_cause_for_those_who_had_not_ended(ended, cut):
     ]  # fmt: skip
 
 
-def test_the_first_rank_to_fail_is_the_cause_of_those_that_said_nothing(ended):
+def test_the_first_rank_to_fail_is_the_cause_of_all_others_whatever_they_say(ended):
     them = ended("allreduce", {"ranks": 1}, _0=failure("connection closed", 9.0), _2=failure("its own fault", 2.0))
     assert fared(them) == [
-        ("cpu0", ERRORED, "connection closed"),
+        ("cpu0", ERRORED, "ended after cpu2 failed: its own fault; then connection closed"),
         ("cpu1", ERRORED, "ended after cpu2 failed: its own fault"),
         ("cpu2", ERRORED, "its own fault"),
     ]
+
+
+LOG = """
+Failures:
+[1]:
+  time      : 2026-12-01_08:27:57
+  host      : localhost
+  rank      : 0 (local_rank: 0)
+  exitcode  : -15 (pid: 7737)  (SIGTERM)
+  error_file: <N/A>
+------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-12-01_08:27:57
+  host      : localhost
+  rank      : {rank} (local_rank: {rank})
+  exitcode  : {code} (pid: 7738)  (SIGSEGV)
+  error_file: <N/A>
+"""
+
+
+def test_a_rank_that_died_of_a_signal_is_the_first_although_it_said_nothing(ended, tmp_path):
+    them = ended("allreduce", {"ranks": 1}, _0=failure("connection closed", 9.0))
+    (tmp_path / "log" / "ranks.log").write_text(LOG.format(rank=1, code=-11))
+    assert fared(them) == [
+        ("cpu0", ERRORED, "ended after cpu1 failed: ended with signal 11; then connection closed"),
+        ("cpu1", ERRORED, "ended with signal 11"), ("cpu2", ERRORED, "ended after cpu1 failed: ended with signal 11"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rank", "code"), [(1, -15), (1, 1), (7, -11)])
+def test_a_rank_that_the_launcher_ended_or_that_raised_or_that_is_none_is_not_taken_for_the_first(
+    ended, tmp_path, rank, code
+):
+    them = ended("allreduce", {"ranks": 1}, _0=failure("its own fault", 9.0))
+    (tmp_path / "log" / "ranks.log").write_text(LOG.format(rank=rank, code=code))
+    wanted = "its own fault" if rank == 1 else ""
+    assert wanted in fared(them)[1][2] and "signal" not in fared(them)[1][2]
 
 
 def test_ranks_that_are_ended_together_are_cut_together(ended):

@@ -173,14 +173,17 @@ def outcome_of(**given):
     """An outcome of host_health that holds its limits, but for these numbers; None takes one away."""
     probe = discover()["host_health"]
     numbers = {**dict.fromkeys(probe.metrics, 0.0), **given}
-    taken = [Reading(name, value, subject="host") for name, value in numbers.items() if value is not None]
-    taken += [Fact(name, "unknown: needs root" if name == "smart" else "read", subject="host") for name in probe.facts]
+    params, blind = probe.settled({}, "host_health"), ("smart", "smart_warns")
+    taken = [Reading(name, value, point, "host") for name, value in numbers.items() if value is not None
+             for point in probe.points(probe.metrics[name], params)]  # fmt: skip
+    taken += [Fact(name, "unknown: needs root" if name in blind else "read", point, "host")
+              for name, fact in probe.facts.items() for point in probe.points(fact, params)]  # fmt: skip
     measurements, facts, _ = evidence.amounts(taken, [probe])
     return Outcome("host_health", "host_health", 1, Status.COMPLETED, "", 0.0, 1.0, 1, [], measurements, facts)
 
 
 @pytest.mark.parametrize(("given", "words", "status", "line"), [
-    ({}, [], 0, "host_health.aer_fatal             host  0 count"),
+    ({}, [], 0, "host_health.aer_fatal                     host  0 count"),
     ({"aer_fatal": 2.0}, [], 1, "OUTSIDE  2 count; needs x <= 0 count"),
     ({"disk_warnings": None}, [], 2, "not known  not measured: needs root; needs x <= 0 count"),
     ({"disk_warnings": None}, ["--environment", "vm"], 0, "needs root; not to be seen"),

@@ -54,7 +54,8 @@ def test_two_gpus_tell_all(tell):
     assert first["values"] == {
         "uuid": "GPU-beea0001-0000-0000-0000-000000000001", "serial": "1655023015625", "name": "NVIDIA H200",
         "pci": "0000:18:00.0", "pci_id": "0x233510de", "vbios": "96.00.CF.00.01", "memory": 143771 / 1024,
-        "temperature": 31.0, "power": 75.25, "power_limit": 700.0, "memory_peak": 4916.736, "sm_clock": 345.0,
+        "temperature": 31.0, "power": 75.25, "power_limit": 700.0, "memory_peak": 4916.736, "pcie_peak": 63.008,
+        "sm_clock": 345.0,
     }  # fmt: skip
     assert first["missing"] == {} and second["values"]["pci"] == "0000:2a:00.0"
 
@@ -62,12 +63,12 @@ def test_two_gpus_tell_all(tell):
 def test_a_serial_that_is_not_supported_is_absent_with_the_reason(tell):
     first, second = tell(HEALTHY.replace("0 serial 1655023015625", "0 serial !3"))["gpus"]
     assert first["missing"] == {"serial": "Not Supported"} and "serial" not in first["values"]
-    assert len(first["values"]) == 11 and second["missing"] == {}
+    assert len(first["values"]) == 12 and second["missing"] == {}
 
 
 def test_a_lost_gpu_stays_in_the_list_and_its_neighbour_answers(tell):
     first, second = tell("1 * !15\n" + HEALTHY)["gpus"]
-    assert len(first["values"]) == 12
+    assert len(first["values"]) == 13
     assert second["values"] == {} and set(second["missing"]) == set(nvml.QUESTIONS)
     assert set(second["missing"].values()) == {"GPU is lost"}
 

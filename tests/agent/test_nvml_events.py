@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 from gpuburn import evidence, run_folder, strict
-from gpuburn.events import NVML_ABSENT, NVML_DBE, NVML_LOST, NVML_UNREADABLE, NVML_XID
+from gpuburn.agent import nvml
+from gpuburn.agent.flood import EACH_XID
+from gpuburn.agent.nvml_events import NvmlEvents
+from gpuburn.events import NVML_ABSENT, NVML_DBE, NVML_LOST, NVML_MORE, NVML_UNREADABLE, NVML_XID
 from gpuburn.identity import Event
 from gpuburn.plan import Device
 from tests.fakes.nvml.build import HEALTHY, SOURCES, environment, library
@@ -127,10 +130,34 @@ def test_a_driver_that_comes_up_later_is_followed_from_then_on(heard):
 
 
 @compiled
-@pytest.mark.parametrize(("passes", "kept"), [(1, 64), (20, run_folder.NVML_LISTED)])
+@pytest.mark.parametrize(("passes", "kept"), [(1, 64), (20, EACH_XID + 1)])
 def test_a_flood_is_bounded_in_a_pass_and_in_all(heard, passes, kept):
     flood = HEALTHY + "0 xid 13\n" * 1200
     assert len(heard(*[flood] * passes)) == kept
+
+
+@compiled
+def test_a_flood_of_one_xid_hides_no_other(heard):
+    flood = HEALTHY + "0 xid 31\n" * 190
+    told = heard(*[flood] * 3, flood + "1 xid 79\n")
+    assert told[-2:] == [
+        (NVML_MORE, NVML_XID, "more than 100 of 0000:18:00.0 Xid 31; the others are not listed"),
+        (NVML_XID, "0000:2a:00.0", "Xid 79, told by NVML"),
+    ]
+
+
+def test_all_that_a_step_may_list_is_read_back(tmp_path):
+    """Of every weight and more than are listed: the file stays below what is read of one."""
+    folder = tmp_path / "steps" / "gemm"
+    folder.mkdir(parents=True)
+    events = NvmlEvents(folder, [], nvml.Nvml())
+    for number in (79, 31, 8):
+        for bus in range(30):
+            for _ in range(EACH_XID + 1):
+                events._keep(NVML_XID, f"0000:{bus:02x}:00.0", f"Xid {number}, told by NVML")
+    found = run_folder.nvml_events(tmp_path)
+    assert len(found) <= run_folder.NVML_LISTED and NVML_UNREADABLE not in {one.code for one in found}
+    assert sum(one.code == NVML_LOST for one in found) == 2
 
 
 def kept(folder: Path, *events: Event, raw: bytes = b"") -> list[Event]:
@@ -192,3 +219,11 @@ def test_a_run_full_of_events_stays_small_enough_to_bring_home(tmp_path):
     events = run_folder.nvml_events(tmp_path)
     assert len(events) == run_folder.NVML_ALL + 1 and events[-1].code == NVML_UNREADABLE
     assert events[-1].text == "6000 events, at most 4000 are taken"
+
+
+def test_of_a_run_full_of_events_those_that_fail_it_are_taken_first(tmp_path):
+    for number, text in enumerate(["Xid 31, told by NVML"] * 5 + ["Xid 79, told by NVML"]):
+        path = tmp_path / "steps" / f"s{number}" / evidence.NVML_EVENTS
+        path.parent.mkdir(parents=True)
+        path.write_bytes(strict.line(Event(NVML_XID, 5.0, "0000:18:00.0", text)) * 1000)
+    assert sum("79" in one.text for one in run_folder.nvml_events(tmp_path)) == 1000

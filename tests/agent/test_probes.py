@@ -63,7 +63,8 @@ def promised(one: Probe) -> Iterator[tuple[str, Metric | Observed, Point]]:
 def test_a_probe_yields_what_it_declares_at_every_point_and_nothing_else(name, taken):
     one = PROBES[name]
     for said in taken(one):
-        assert declared(said, [one], [""]) == said, "all of it is declared, and about the process's own subject"
+        own = ["", *plan.pairs(f"cpu{rank}" for rank in range(3))]
+        assert declared(said, [one], own) == said, "all of it is declared, and about the process's own subject"
         readings = [entry for entry in said if isinstance(entry, Reading)]
         assert all(math.isfinite(reading.value) for reading in readings)
         measurements, facts, work = amounts(said, [one])

@@ -145,8 +145,25 @@ def test_the_first_rank_to_fail_is_the_cause_of_the_others(carry_out):
     assert result.verdicts == {"training": Verdict.INCOMPLETE}
 
 
-def test_a_hang_ends_at_its_timeout_and_the_run_goes_on(carry_out):
+def test_a_rank_that_dies_of_a_signal_is_named_and_the_stacks_of_all_are_kept(carry_out, tmp_path):
+    result = carry_out(make([step("allreduce")]), "allreduce:segfault:cpu1")
+    assert all("signal 11" in one.why for one in result.outcomes[0].subjects), result.outcomes[0].subjects
+    stacks = {path.name: path.read_text() for path in tmp_path.rglob("stacks.*.txt")}
+    assert "Segmentation fault" in stacks["stacks.1.txt"]
+
+
+def test_of_a_rank_that_hangs_and_of_those_that_wait_for_it_the_stacks_are_kept(carry_out, tmp_path):
+    result = carry_out(make([step("allreduce", timeout=20.0)]), "allreduce:hang:cpu1")
+    assert result.outcomes[0].status is Status.TIMED_OUT
+    stacks = {path.name: path.read_text() for path in tmp_path.rglob("stacks.*.txt")}
+    assert set(stacks) == {f"stacks.{rank}.txt" for rank in range(3)}
+    assert "in hang" in stacks["stacks.1.txt"] and "allreduce.py" in stacks["stacks.0.txt"]
+
+
+def test_a_hang_ends_at_its_timeout_and_the_run_goes_on(carry_out, tmp_path):
     result = carry_out(make([step("idle", timeout=3.0), step("gemm")]), "idle:hang")
+    [stack] = tmp_path.rglob("stacks.*.txt")
+    assert stack.name == "stacks.host.txt" and "in hang" in stack.read_text()
     assert [one.status for one in result.outcomes] == [Status.TIMED_OUT, Status.COMPLETED]
     assert ("step.timed_out", "idle", "host") in codes(result, Verdict.INCOMPLETE)
 

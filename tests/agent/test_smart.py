@@ -55,8 +55,36 @@ def test_each_fault_of_a_disk_shows(document, key, wanted):
 
 
 def test_a_sata_and_a_sas_disk_tell_replaced_and_lost_sectors():
-    assert smart.parse(said(SATA)) == {"warning": 0, "reallocated": 8, "media_errors": 3, "hours": 30000}
+    assert smart.parse(said(SATA)) == {"warning": 0, "reallocated": 8, "media_errors": 2, "hours": 30000}
     assert smart.parse(said(SAS)) == {"warning": 0, "reallocated": 4, "media_errors": 1, "hours": 12}
+
+
+@pytest.mark.parametrize(("raw", "wanted"), [
+    ({"value": 65544, "string": "8 (1)"}, 8), ({"value": 65544}, 8), ({"value": 8, "string": ""}, 8),
+    ({"value": 70000, "string": "70000"}, 70000), ({}, None),
+])  # fmt: skip
+def test_replaced_sectors_are_the_low_part_of_what_the_disk_packs_together(raw, wanted):
+    table = {"table": [{"id": 5, "raw": raw}, {"id": 197, "raw": {"value": 65544, "string": "65544"}}]}
+    found = smart.parse(said({"smart_status": {"passed": True}, "ata_smart_attributes": table}))
+    assert found.get("reallocated") == wanted and found["media_errors"] == 65544
+
+
+@pytest.mark.parametrize("worn", [
+    {"scsi_percentage_used_endurance_indicator": 11}, {"endurance_used": {"current_percent": 11}},
+    {"scsi_percentage_used_endurance_indicator": 11, "endurance_used": {"current_percent": 12}},
+])  # fmt: skip
+def test_a_sas_and_a_sata_disk_tell_their_wear(worn):
+    told = {"smart_status": {"passed": True}, "power_on_time": {"hours": 26195, "minutes": 0}, **worn}
+    assert smart.parse(said(told)) == {"warning": 0, "used": 11, "hours": 26195}
+    assert smart.parse(said({**SATA, "endurance_used": {"current_percent": 4}}))["used"] == 4
+
+
+def test_a_sas_disk_that_does_not_assess_itself_tells_what_it_counts():
+    log = {"read": {"total_uncorrected_errors": 2}}
+    counted = {"scsi_grown_defect_list": 3, "scsi_error_counter_log": log}
+    assert smart.parse(said(counted)) == {"reallocated": 3, "media_errors": 2}
+    with pytest.raises(Refused):
+        smart.parse(said({"power_on_time": {"hours": 3}}))
 
 
 @pytest.mark.parametrize("document", [
@@ -70,6 +98,15 @@ def test_an_answer_without_the_disks_health_is_refused(document):
         smart.parse(document)
 
 
+def test_a_disk_that_says_that_it_has_no_smart_has_none():
+    """As recorded of a RAID controller's virtual disk: SMART support is Unavailable - device lacks SMART capability."""
+    virtual = {"device": {"type": "scsi"}, "scsi_vendor": "DELL", "scsi_product": "PERC H755 Front"}
+    assert smart.parse(said({**virtual, "smart_support": {"available": False}})) == {"none": "it has no SMART"}
+    with pytest.raises(Refused):
+        smart.parse(said({**virtual, "smart_support": {"available": True, "enabled": False}}))
+    assert smart.parse(said({**SAS, "smart_support": {"available": False}}))["reallocated"] == 4
+
+
 def test_the_tools_own_reason_is_told():
     with pytest.raises(Refused, match="Permission denied"):
         smart.parse(said({"smartctl": {"messages": [{"string": "Smartctl open device: Permission denied"}]}}))
@@ -79,6 +116,14 @@ def test_the_tools_own_reason_is_told():
 def test_the_other_tools_words_in_both_of_its_forms(warning):
     log = {"critical_warning": warning, "avail_spare": 99, "percent_used": 1, "power_on_hours": "77", "media_errors": 0}
     assert smart.parse_nvme(said(log)) == {"warning": 0, "spare": 99, "used": 1, "hours": 77, "media_errors": 0}
+
+
+def test_whole_numbers_with_a_point_are_counts_and_others_are_not():
+    log = {"critical_warning": 0, "avail_spare": 100, "percent_used": 0, "power_on_hours": 38313.0, "media_errors": 0.0}
+    whole = {"warning": 0, "spare": 100, "used": 0, "hours": 38313, "media_errors": 0}
+    assert smart.parse_nvme(said(log)) == whole
+    broken = smart.parse_nvme(said({**log, "media_errors": 0.5, "power_on_hours": -1.0, "percent_used": 1e300}))
+    assert broken == {"warning": 0, "spare": 100}
 
 
 @given(st.binary(max_size=200) | st.recursive(
@@ -116,6 +161,13 @@ def test_every_disk_of_the_machine_is_asked_by_itself(tools, tmp_path):
     tool(tools, "smartctl", f"case $3 in */nvme0n1) echo '{nvme().decode()}';; *) echo '{bad}'; exit 8;; esac")
     found = smart.read(Look(tmp_path / "root"))
     assert {name: one["warning"] for name, one in found.items()} == {"nvme0n1": 0, "nvme1n1": 1}
+
+
+def test_a_hidden_path_to_a_disk_is_not_asked(tools, tmp_path):
+    one = machines.Machine(tmp_path / "root")
+    one.many_paths("nvme0n1", "nvme0c0n1", "pci0000:45/0000:46:00.0", "nvme0")
+    tool(tools, "smartctl", f"case $3 in */nvme0n1) echo '{nvme().decode()}';; *) exit 2;; esac")
+    assert {name: one["warning"] for name, one in smart.read(Look(tmp_path / "root")).items()} == {"nvme0n1": 0}
 
 
 def test_without_smartctl_nvme_is_asked_and_without_both_the_reason_is_told(tools, tmp_path):

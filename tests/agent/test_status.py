@@ -42,9 +42,15 @@ def test_a_run_under_way_says_its_own_phase(supervised, known):
     told = status.status(supervised, NOW + 1)
     assert told == {
         "phase": known, "run": "run-1", "step": "gemm", "number": 2, "of": 5, "elapsed": 201.0, "expected": 600.0,
-        "step_elapsed": 101.0, "step_expected": 300.0, "deadline": 9000.0,
+        "step_elapsed": 101.0, "step_expected": 300.0, "deadline": 9000.0, "reported": False,
     }  # fmt: skip
     assert status.line(told) == f"{known}; step 2 of 5, gemm; 201 s of about 600 s"
+
+
+def test_a_run_that_began_a_bug_report_says_so_while_it_is_at_work(supervised):
+    state.save(supervised, dataclasses.replace(HERE, phase="running"))
+    (supervised / state.REPORT).mkdir()
+    assert status.status(supervised, NOW + 1)["reported"] is True
 
 
 def test_a_supervisor_that_holds_its_lock_and_says_nothing_is_stalled(supervised):

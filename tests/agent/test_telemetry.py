@@ -33,7 +33,8 @@ import json, sys; from gpuburn import plan, strict; from gpuburn.agent import nv
 devices = strict.build(list[plan.Device], json.loads(sys.argv[1]), "devices")
 with nvml.Nvml() as library:
     for _ in sys.stdin:
-        seen = [r for name, gpu in sensors.found(devices, library) if gpu for r in sensors.gpu(name, gpu)]
+        look = library.look(sensors.ASKED)
+        seen = [r for name, gpu in sensors.found(devices, look) if gpu for r in sensors.gpu(name, gpu)]
         print(json.dumps([[r.subject, r.metric, r.value] for r in seen]), flush=True)
 """
 compiled = pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler for the fake libnvidia-ml.so.1")
@@ -109,7 +110,7 @@ def sampler(built, tmp_path):
 STEADY = {
     "power_limit": 700.0, "memory_peak": 4916.736, "sm_clock": 345.0, "pcie_gen": 5.0, "pcie_gen_max": 5.0,
     "pcie_width": 16.0, "pcie_width_max": 16.0, "slowdown_at": 89.0, "memory_max_at": 95.0, "margin": 50.0,
-    "memory_temperature": 35.0,
+    "memory_temperature": 35.0, "power_limit_default": 700.0, "power_limit_high": 700.0, "pcie_peak": 63.008,
 }  # fmt: skip
 COOL = {"temperature": 31.0, "power": 75.25, **STEADY}
 WARM = {"temperature": 33.0, "power": 77.0, **STEADY}

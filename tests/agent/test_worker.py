@@ -53,6 +53,7 @@ def test_a_failure_is_left_in_a_form_that_the_supervisor_reads(text, tmp_path, m
 
     monkeypatch.setattr(worker, "_work", failing)
     monkeypatch.setattr(worker, "die_with_parent", lambda: None)
+    monkeypatch.setattr(worker, "keep_stacks", lambda folder, who: None)
     monkeypatch.setattr(sys, "argv", ["worker", str(tmp_path), "host"])
     with pytest.raises(RuntimeError):
         worker.main()

@@ -20,9 +20,10 @@ import runs
 
 from gpuburn import journal, planning, resolve, strict
 from gpuburn.controller import account, archives
-from gpuburn.controller.judged import SCHEMA, Judged, Series, demanded, encode, version
+from gpuburn.controller.judged import SCHEMA, Judged, demanded, encode, references, version
 from gpuburn.controller.named import Part, Said
 from gpuburn.controller.run import Run
+from gpuburn.controller.series import Series, Table, What
 from gpuburn.finding import Verdict
 from gpuburn.measurement import Metric
 from gpuburn.plan import HOST, Plan, owner, subjects
@@ -39,8 +40,9 @@ def whole() -> Plan:
     return planning.make(asked, runs.NONCE, runs.ISSUED)
 
 
-def series(plan: Plan, near: random.Random) -> list[Series]:
-    """Every quantity of the plan that devices are compared by."""
+def quantities(plan: Plan) -> list[tuple[What, float]]:
+    """Every quantity of the plan that devices are compared by, and what is usual: its reference where it has one."""
+    middle = {(one.step, one.about, one.point): one.value for one in references(plan)}
     found = []
     for step in plan.steps:
         for probe in (discover()[step.probe], TELEMETRY):
@@ -48,19 +50,25 @@ def series(plan: Plan, near: random.Random) -> list[Series]:
                 if isinstance(metric, Metric) and metric.better and plan.kind in metric.kinds:
                     whom = plan.device_names() if metric.per == "device" else subjects(plan, step)
                     whom = [HOST] if metric.per == "host" else whom
-                    for point in owner(probe.name, step, discover()).points(
-                        metric, step.params if probe.name == step.probe else {}
-                    ):
-                        values = [round(700 * (1 + near.gauss(0, 0.005)), 1) for _ in whom]
-                        found.append(
-                            Series(step.name, f"{probe.name}.{name}", metric.unit, metric.better, str(point),
-                                   resolve.method(step), whom, values, [0.005] * len(whom), [60] * len(whom),
-                                   list(step.profiles))
-                        )  # fmt: skip
+                    about, params = f"{probe.name}.{name}", step.params if probe.name == step.probe else {}
+                    for point in owner(probe.name, step, discover()).points(metric, params):
+                        usual = middle.get((step.name, about, str(point)), middle.get((step.name, about, ""), 700.0))
+                        what = What(step.name, about, metric.unit, metric.better, str(point),
+                                    resolve.method(step), tuple(whom), tuple(step.profiles))  # fmt: skip
+                        found.append((what, usual))
     return found
 
 
-def judged(plan: Plan, number: int, near: random.Random) -> Judged:
+def series(asked: list[tuple[What, float]], near: random.Random) -> list[Series]:
+    """What one healthy host measured: 0.5 % around what is usual."""
+    found = []
+    for what, usual in asked:
+        values = [round(usual * (1 + near.gauss(0, 0.005)), 1) for _ in what.subjects]
+        found.append(Series(what, values, [0.005] * len(values), [60] * len(values)))
+    return found
+
+
+def judged(plan: Plan, asked: list[tuple[What, float]], number: int, near: random.Random) -> Judged:
     name, gpus = f"n{number:05}", plan.device_names()
     parts = [Part(HOST, "serial", f"S{number}"), *(Part(gpu, "uuid", f"{name}-{gpu}") for gpu in gpus)]
     versions = [Said("driver", HOST, "580.95.05"), *(Said("vbios", gpu, "96.00.CF.00.01") for gpu in gpus)]
@@ -68,16 +76,17 @@ def judged(plan: Plan, number: int, near: random.Random) -> Judged:
     return Judged(
         SCHEMA, name, version(), plan.criteria, True, [], dict.fromkeys(plan.profiles, Verdict.PASS),
         {profile: ["uncalibrated"] for profile in plan.profiles}, [], parts, versions, facts, "h100, 580, 700 W",
-        series(plan, near), met=list(plan.profiles), deadline=plan.deadline, demanded={**demanded(plan), "host": name},
+        Table.of(series(asked, near)), [*references(plan)], met=list(plan.profiles), deadline=plan.deadline,
+        demanded={**demanded(plan), "host": name},
     )  # fmt: skip
 
 
 def make(reports: Path, count: int) -> None:
     plan, near, run = whole(), random.Random(1), Run.of(reports, runs.RUN)
-    expected, lines, previous = [], [], journal.GENESIS
+    asked, expected, lines, previous = quantities(plan), [], [], journal.GENESIS
     (run.folder / "incoming").mkdir(parents=True)
     for number in range(count):
-        one = judged(plan, number, near)
+        one = judged(plan, asked, number, near)
         folder = run.host(one.host)
         folder.mkdir(parents=True)
         run.incoming(one.host).write_bytes(b"")

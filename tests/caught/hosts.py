@@ -49,8 +49,14 @@ def _good(host: str, one: Taken, reference: float | None) -> Taken:
 def changed(of: Plan, step: str, name: str, to: float | str, subjects: tuple[str, ...] = ()) -> Answers:
     """The answers of a good host, but for one quantity: of these subjects, or of all."""
     said = healthy(of)
-    said[step] = [_to(one, to) if _is(one, name, subjects) else one for one in said[step]]
+    said[step] = put(said[step], name, to, subjects)
     return said
+
+
+def put(taken: list[Taken], name: str, to: float | str, subjects: tuple[str, ...] = ()) -> list[Taken]:
+    """What a step answered, with another value of one quantity."""
+    assert any(_is(one, name, subjects) for one in taken), name
+    return [_to(one, to) if _is(one, name, subjects) else one for one in taken]
 
 
 def without(of: Plan, step: str, name: str, subjects: tuple[str, ...] = ()) -> Answers:

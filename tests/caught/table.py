@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from caught.registry import BEFORE, ROWS, Row
@@ -16,41 +15,6 @@ NAME = "caught"
 HEAD = ("peer", "fault", "our finding", "decision", "test")
 
 
-@dataclass(frozen=True, slots=True)
-class NotYet:
-    """A fault that this version does not see. seen: what of it shows all the same. issue: where it is asked for."""
-
-    peer: str
-    where: str
-    fault: str
-    missing: str
-    seen: str = ""
-    issue: int = 4
-
-
-NOT_YET = (
-    NotYet("gpud", "leptonai/gpud", "ECC counters are exported and never judged: always 'no ECC issue found'",
-           "ECC counters are not read"),
-    NotYet("Azure NHC", "Azure/azurehpc-health-checks:customTests/azure_gpu_ecc.nhc",
-           "uncorrectable DRAM errors are held against the limit of correctable ones; a wrong column is read",
-           "ECC counters are not read"),
-    NotYet("Azure NHC", "Azure/azurehpc-health-checks!3", "the reasons for throttling are logged, never judged",
-           "throttle reasons are not read", "limit.failed, where it costs 15 % of speed"),
-    NotYet("NVSentinel", "NVIDIA/NVSentinel#890", "a PCIe link that came up narrower or slower is not noticed",
-           "link generation and width are not read", "limit.failed, where all-reduce goes over PCIe"),
-    NotYet("sichek", "scitix/sichek!54", "a link's generation is read at idle, where it is low by design",
-           "link generation and width are not read"),
-    NotYet("gpud", "leptonai/gpud!1174", "an NVLink that is not active is healthy",
-           "the state of each link is not read", "limit.failed of allreduce.busbw"),
-    NotYet("Oracle OCI", "oracle-quickstart/oci-hpc", "rows that wait for a reset, or could not be remapped, are lost",
-           "row remapping is not read", "xid.reject, where the driver says so while the host works"),
-    NotYet("NVSentinel", "NVIDIA/NVSentinel#1748", "memory errors that grow with load are not reported",
-           "error counters are not read before and after"),
-    NotYet("GPU driver container", "NVIDIA/gpu-driver-container#735", "driver and fabric manager of two versions",
-           "the fabric manager's version is not read", "step.errored of allreduce"),
-)  # fmt: skip
-
-
 def rows() -> list[Row]:
     """Every row, in the order of the files and of their tests."""
     for path in sorted(FOLDER.glob("test_*.py")):
@@ -59,7 +23,7 @@ def rows() -> list[Row]:
 
 
 def table() -> str:
-    return documents.table(HEAD, [*_shown(), *_not_yet()])
+    return documents.table(HEAD, list(_shown()))
 
 
 def _shown() -> Iterator[tuple[str, ...]]:
@@ -69,11 +33,6 @@ def _shown() -> Iterator[tuple[str, ...]]:
         file, _, test = row.test.partition("::")
         short = test.removeprefix("test_").replace("_", " ")
         yield link(row.peer, row.where), fault, finding, row.decision or "nothing starts", f"`{file}`: {short}"
-
-
-def _not_yet() -> Iterator[tuple[str, ...]]:
-    for one in NOT_YET:
-        yield link(one.peer, one.where), one.fault, f"**not yet** (issue {one.issue}): {one.missing}", one.seen, ""
 
 
 def link(peer: str, where: str) -> str:

@@ -52,7 +52,7 @@ def test_a_loss_that_is_not_finite(tmp_path: Path) -> Account:
 @caught("Azure NHC", "Azure/azurehpc-health-checks!3", "throttling is observed and has no failing path",
         "limit.failed", "rejected")  # fmt: skip
 def test_a_throttled_gpu_is_slow(tmp_path: Path) -> Account:
-    """The effect is judged; the reasons that the driver gives for it are not read yet."""
+    """By its effect; test_device_health.py has the reasons that the driver gives."""
     plan = hosts.plan()
     return hosts.host(tmp_path, plan, hosts.changed(plan, "gemm", "tflops", 0.6 * reference(plan), ("gpu3",)))
 
@@ -69,7 +69,7 @@ def test_a_gpu_that_draws_far_less_than_its_limit(tmp_path: Path) -> Account:
 @caught("gpud", "leptonai/gpud", "one GPU of eight without NVLink is healthy as long as another has links",
         "limit.failed", "rejected")  # fmt: skip
 def test_an_nvlink_is_broken(tmp_path: Path) -> Account:
-    """The effect is judged; the state of each link is not read yet."""
+    """By its effect; test_device_health.py has the state of each link."""
     plan = hosts.plan(steps=hosts.TWO)
     slow = 0.5 * reference(plan, "allreduce.busbw")
     one = hosts.host(tmp_path, plan, hosts.changed(plan, "allreduce", "busbw", slow))

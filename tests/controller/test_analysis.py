@@ -12,10 +12,11 @@ import runs
 from gpuburn.controller import breaking
 from gpuburn.controller.account import Account, settle
 from gpuburn.controller.analysis import Analysis, analyse, proofs
-from gpuburn.controller.judged import SCHEMA, Judged, Referred, Series, Trend
+from gpuburn.controller.judged import SCHEMA, Judged, Referred, Trend
 from gpuburn.controller.named import Part, Said
 from gpuburn.controller.reach import Way
 from gpuburn.controller.run import Expected, Run
+from gpuburn.controller.series import Series, Table, What
 from gpuburn.finding import Finding, Verdict, finding
 from gpuburn.journal import Entry
 from gpuburn.policy import Decay, Decision, load
@@ -29,10 +30,9 @@ NEAR = random.Random(3)
 def series(values: list[float], **changed: Any) -> Series:
     settled: dict[str, Any] = {
         "step": "gemm", "about": "gemm.tflops", "unit": "TFLOP/s", "better": "higher", "point": "", "method": "m",
-        "subjects": [f"gpu{i}" for i in range(len(values))], "values": values, "cv": [0.004] * len(values),
-        "counts": [100] * len(values), "profiles": ["training"],
+        "subjects": tuple(f"gpu{i}" for i in range(len(values))), "profiles": ("training",),
     }  # fmt: skip
-    return Series(**{**settled, **changed})
+    return Series(What(**{**settled, **changed}), values, [0.004] * len(values), [100] * len(values))
 
 
 def good() -> list[float]:
@@ -44,7 +44,7 @@ def host(name: str, kind: str = "hardware", rack: str = "a", **changed: Any) -> 
     settled: dict[str, Any] = {
         "schema": SCHEMA, "host": name, "version": "0", "criteria": "c", "finished": True, "refused": [],
         "verdicts": {"training": Verdict.PASS}, "marks": {"training": []}, "findings": [], "parts": [], "versions": [],
-        "facts": [], "cohort": "h100", "series": [series(good())], "met": ["training"], "demanded": demanded,
+        "facts": [], "cohort": "h100", "series": Table.of([series(good())]), "met": ["training"], "demanded": demanded,
     }  # fmt: skip
     one = Judged(**{**settled, **changed})
     return Way(Expected(name, kind, "standard", "bare_metal", ["training"], rack=rack), "judged", one)
@@ -65,7 +65,7 @@ def test_a_healthy_fleet_adds_no_finding() -> None:
 def slow(name: str = "slow", **changed: Any) -> Way:
     values = good()
     values[5] = 700 * 0.95
-    return host(name, series=[series(values)], **changed)
+    return host(name, series=Table.of([series(values)]), **changed)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_rehearsal_is_told_of_its_outliers_and_not_judged_by_them() -> None:
 
 
 def test_a_bad_rack_explains_its_devices_and_is_named() -> None:
-    bad = [host(f"b{i}", rack="bad", series=[series([v * 0.94 for v in good()])]) for i in range(2)]
+    bad = [host(f"b{i}", rack="bad", series=Table.of([series([v * 0.94 for v in good()])])) for i in range(2)]
     analysis = analyse([*fleet(12), *bad], POLICY)
     assert any(one.code == "fleet.position" and "rack bad" in one.text for one in analysis.statements)
     found = [f for name in ("b0", "b1") for f in analysis.findings[name]]
@@ -101,8 +101,25 @@ def test_a_fleet_that_is_slow_alike_is_named_against_its_reference_and_no_single
     assert added(analyse(fleet(references=[dataclasses.replace(reference[0], value=740.0)]), POLICY)) == {}
 
 
+def test_a_reference_is_of_its_own_step_and_of_its_own_cohort_alone() -> None:
+    """FP8 is twice as fast as BF16, and another SKU has other numbers: neither makes the other slow."""
+    steps = {"gemm": 700.0, "gemm_fp8": 1400.0}
+    references = [Referred("gemm.tflops", step, "", "h100", value, 0.92) for step, value in steps.items()]
+    measured = [series([value * (1 + NEAR.gauss(0, 0.004)) for _ in range(GPUS)], step=step)
+                for step, value in steps.items()]  # fmt: skip
+    larger = host("b", references=[dataclasses.replace(references[0], value=1400.0)], cohort="b200",
+                  series=Table.of([series([value * 2 for value in good()])]))  # fmt: skip
+    healthy = fleet(series=Table.of(measured), references=references)
+    assert added(analyse([*healthy, larger], POLICY)) == {}
+    slow = [dataclasses.replace(references[0], value=800.0), references[1]]
+    found = analyse([*fleet(series=Table.of(measured), references=slow), larger], POLICY).findings
+    assert {(name, one.code, one.step) for name, many in found.items() for one in many} == {
+        (f"n{number}", "fleet.cohort_slow", "gemm") for number in range(8)
+    }
+
+
 def test_hosts_that_measured_otherwise_are_not_peers() -> None:
-    other = host("other", series=[series([v * 0.5 for v in good()], method="other")])
+    other = host("other", series=Table.of([series([v * 0.5 for v in good()], method="other")]))
     analysis = analyse([*fleet(), other], POLICY)
     assert "other" not in analysis.findings or added(analysis)["other"] == []
 
@@ -125,6 +142,13 @@ def test_the_odd_one_out_of_a_cohort_fails_and_without_a_majority_nothing_is_pro
 def test_firmware_unlike_the_others_is_told() -> None:
     hosts = [host(f"n{i}", versions=[Said("vbios", "gpu0", "96.00" if i else "95.00")]) for i in range(4)]
     assert added(analyse(hosts, POLICY)) == {"n0": [("fleet.odd_version", "gpu0", "pass")]}
+
+
+def test_a_host_with_other_links_than_its_fleet_is_told() -> None:
+    hosts = [
+        host(f"n{i}", versions=[Said("infiniband links", "host", f"{8 if i else 7} of 8 ports")]) for i in range(4)
+    ]
+    assert added(analyse(hosts, POLICY)) == {"n0": [("fleet.odd_version", "host", "pass")]}
 
 
 def test_a_serial_on_two_hosts_proves_neither() -> None:

@@ -145,7 +145,7 @@ def test_what_has_no_reference_number_is_judged_by_the_baseline_and_the_plan_say
     preflight.plan(run, hosts(), {"node1": json.dumps(SEEN)}, 1000.0, write=True)
     plan = run.plan("node1")
     assert plan is not None
-    [one] = [limit for limit in plan.limits if limit.about == "gemm.tflops"]
+    [one] = [x for x in plan.limits if (x.about, x.when.steps) == ("gemm.tflops", ("gemm",))]
     assert (one.min, one.warn_below, one.source, one.confidence) == (95.0, 97.0, "baseline", "high")
     assert one.reference and one.reference.name == "baseline good"
     assert baselines.load(reports, "good").digest in " ".join(plan.notes)
@@ -174,7 +174,7 @@ def test_a_host_is_not_judged_by_its_own_numbers(reports: Path) -> None:
     preflight.plan(run, of_us, {"node0": json.dumps(SEEN)}, 1000.0, write=True)
     plan = run.plan("node0")
     assert plan is not None
-    [one] = [limit for limit in plan.limits if limit.about == "gemm.tflops"]
+    [one] = [x for x in plan.limits if (x.about, x.when.steps) == ("gemm.tflops", ("gemm",))]
     assert one.uncalibrated and f"baseline good is of this very host, in run {runs.RUN}" in one.informational
 
 

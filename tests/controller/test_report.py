@@ -141,7 +141,7 @@ def test_a_plain_cell_stays_as_it_is(text: str) -> None:
 
 
 def test_a_text_is_bounded_and_what_is_no_text_is_left(hostile: Run) -> None:
-    assert shown("a" * 10_000) == "a" * report.LONGEST
+    assert shown("a" * 10_000) == "a" * (report.LONGEST - 1) + "…" and shown("a" * report.LONGEST)[-1] == "a"
     assert shown("a\x00b\u202ec") == "a\ufffdb\ufffdc"
     assert shown("a\tb\nc") == "a\tb\nc"
     assert shown(7) == 7
@@ -208,8 +208,23 @@ def test_what_was_not_tested_is_told(tmp_path: Path, rehearsal: Plan) -> None:
     written(run)
     text = index_of(run).text
     for one in rehearsal.left_out[:3]:
-        assert one.what.partition(" in step ")[0] in text
+        assert one.what.partition(" in step ")[0].rpartition(".")[2] in text
         assert one.why in text
+
+
+def test_what_the_same_steps_leave_out_for_the_same_reason_is_one_row(tmp_path: Path, rehearsal: Plan) -> None:
+    rows = report.not_tested(account.give(runs.home(tmp_path, rehearsal), runs.ISSUED))
+    telemetry = [what for what, _, _ in rows if what.startswith("telemetry: ")]
+    assert len(telemetry) == 1 and "power_limit, " in telemetry[0] and len(telemetry[0]) < report.LONGEST
+    told = {name for row, _, _ in rows for name in _told(row.partition(" in ")[0])}
+    assert told == {one.what.partition(" in step ")[0] for one in rehearsal.left_out}
+
+
+def _told(row: str) -> list[str]:
+    """The quantities of a row, each under its whole name again."""
+    parts = [part.partition(": ") for part in row.split("; ")]
+    return [f"{probe}.{name}" if names else name
+            for probe, _, names in parts for name in (names or probe).split(", ")]  # fmt: skip
 
 
 def test_a_broken_journal_is_told_on_the_first_page(tmp_path: Path, rehearsal: Plan) -> None:

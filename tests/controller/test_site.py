@@ -108,6 +108,7 @@ def test_what_the_playbooks_set_themselves_is_nothing_that_a_site_may_say() -> N
         ({"processes": 100_000}, "gpuburn_processes is 100000"),
         ({"gpu_count": 65}, "gpuburn_gpu_count is 65; wanted is 0 to 64"),
         ({"power_budget_kw": -1.0}, "gpuburn_power_budget_kw is -1.0"),
+        ({"power_budget_kw": 12.0}, "gpuburn_power_budget_kw is set; wanted is gpuburn_power_domain too"),
         ({"profiles": ["training", "inference", "training"]}, "gpuburn_profiles names 'training' twice"),
     ],
 )

@@ -184,7 +184,7 @@ def test_generate_lists_the_serials_of_what_fails_and_says_how_many(tmp_path: Pa
     ("more", "says"),
     [
         (("--about", "gemm.tflop"), "did you mean 'gemm.tflops'"),
-        (("--about", "memory_bandwidth.read"), "--about"),
+        (("--about", "memory_bandwidth.reads"), "--about"),
         (("--host", "nobody"), "nothing fails gemm.tflops there"),
         (("--rack", "r9"), "nothing fails gemm.tflops there"),
         (("--code", "fleet.peer"), "nothing fails gemm.tflops there"),
@@ -221,3 +221,10 @@ def test_a_run_without_waivers_says_so_in_its_document_alone(tmp_path: Path) -> 
     assert json.loads((run.folder / "report.json").read_text())["waivers"] == []
     assert "Waivers" not in (run.folder / "index.html").read_text()
     assert strict.digest(b"")
+
+
+def test_a_pair_has_the_serials_of_both_its_devices(tmp_path: Path) -> None:
+    judged = SimpleNamespace(parts=[Part(f"gpu{number}", "serial", f"s{number}") for number in range(3)])
+    way = SimpleNamespace(judged=judged)
+    assert waived.serials(way, "gpu0>gpu2") == {"s0", "s2"}  # type: ignore[arg-type]
+    assert waived.serials(way, "gpu1") == {"s1"}  # type: ignore[arg-type]

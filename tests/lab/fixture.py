@@ -13,6 +13,7 @@ from .packages import Unavailable
 
 REQUIRED = "GPUBURN_REQUIRE_LAB"
 LEFT_OUT = pytest.StashKey[str]()
+LEFT_OUT_OUTPUT = "lab_left_out"  # the same, from a process of pytest -n to the one that prints
 
 
 @pytest.fixture(scope="session")
@@ -23,6 +24,7 @@ def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
             running = stack.enter_context(Lab())
         except Unavailable as reason:
             request.config.stash[LEFT_OUT] = str(reason)
+            getattr(request.config, "workeroutput", {})[LEFT_OUT_OUTPUT] = str(reason)
             if os.environ.get(REQUIRED) == "1":
                 pytest.fail(f"{REQUIRED}=1, and the lab cannot run here: {reason}", pytrace=False)
             pytest.skip(f"THE LAB IS LEFT OUT: {reason}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -29,11 +30,13 @@ def inventory(bmc: server.Bmc) -> dict[str, Any]:
     return {"all": {"vars": shared, "hosts": {"bare": {}, "node1": mine}}}
 
 
-def play(tmp_path: Path, hosts: dict[str, Any], reports: Path) -> str:
+LOOK = [{"name": "Ask", "ansible.builtin.import_role": {"name": "bmc", "tasks_from": "look.yml"},
+         "vars": {"bmc_moment": "start"}}]  # fmt: skip
+
+
+def play(tmp_path: Path, hosts: dict[str, Any], reports: Path, tasks: list[dict[str, Any]] = LOOK) -> str:
     """Everything that Ansible prints at -vvv, and all that it logs."""
     (tmp_path / "hosts.yml").write_text(yaml.safe_dump(hosts))
-    use = {"name": "bmc", "tasks_from": "look.yml"}
-    tasks = [{"name": "Ask", "ansible.builtin.import_role": use, "vars": {"bmc_moment": "start"}}]
     book = [{"name": "Ask", "hosts": "all", "gather_facts": False, "tasks": tasks}]
     (tmp_path / "playbooks").mkdir()
     (tmp_path / "playbooks" / "ask.yml").write_text(yaml.safe_dump(book))
@@ -69,6 +72,28 @@ def test_every_bmc_is_asked_in_one_call_and_nothing_says_the_password(
     assert (one.silent, one.gpus) == ("", 8)
     assert "Ask every host's BMC" in said
     word = server.PASSWORD.split()[0]  # however often its quotation marks are escaped
+    assert word not in said
+    assert [path for path in reports.rglob("*") if path.is_file() and word in path.read_text()] == []
+
+
+def test_a_sweep_asks_the_bmc_of_a_host_with_a_finding_once(tmp_path: Path, pair: tuple[Path, Path, str]) -> None:
+    reports = tmp_path / "reports"
+    run = runs.home(reports, runs.plan())
+    (run.folder / "expected.json").unlink()
+    run.expect([runs.expected(runs.plan(), bmc="fingerprint"), runs.expected(runs.plan(runs.request(host="bare")))])
+    agent = tmp_path / "agent"
+    agent.write_text(f"#!/bin/sh\necho '{json.dumps({'phase': 'running', 'reported': True})}'\n")
+    agent.chmod(0o755)
+    sweep = {"name": "Sweep", "ansible.builtin.include_role": {"name": "burnin", "tasks_from": "sweep.yml"},
+             "loop": [1, 2], "vars": {"__burnin_period": 0, "__burnin_agent": str(agent)}}  # fmt: skip
+    with server.running(tree.host(), pair) as bmc:
+        hosts = inventory(bmc)
+        run.note(12.0, "started", "node1")
+        said = play(tmp_path, hosts, reports, [sweep])
+        assert [path for method, path in bmc.asked if method == "POST"] == [server.SESSIONS]
+    [one] = kept.looks(run, "node1", run.by_host()["node1"])
+    assert (one.moment, one.silent) == ("finding", "")
+    word = server.PASSWORD.split()[0]
     assert word not in said
     assert [path for path in reports.rglob("*") if path.is_file() and word in path.read_text()] == []
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from gpuburn.measurement import Fact, Metric, Observed, Reading, Work, absences
+from gpuburn.measurement import Fact, Metric, Observed, Part, Reading, Work, absences
 from gpuburn.probe import Taken, probe
 
 if TYPE_CHECKING:
@@ -18,14 +18,23 @@ ECC = "boards without ECC, or with ECC off"
 ROWS = "GPUs before Ampere, and boards with GDDR"
 PAGES = "GPUs from Ampere on remap rows instead"
 OLD = "some boards and drivers do not tell it"
+SRAM = "boards without ECC over their SRAM, and older drivers"
+SWITCHED = "boards without an NVLink fabric"
+
+
+PARTS: dict[str, Part] = {ECC: "ecc", ROWS: "rows", SRAM: "sram", SWITCHED: "fabric"}  # by who may lack it
 
 
 def _count(doc: str, absent: str = "", unit: str = "count", counter: Literal["", "errors", "corrected"] = "") -> Metric:
-    return Metric(unit, "last", doc, per="device", kinds=KINDS, absent=absent, counter=counter)
+    part = PARTS.get(absent, "")
+    return Metric(unit, "last", doc, per="device", kinds=KINDS, absent=absent, counter=counter, part=part)
 
 
-def _fact(doc: str, absent: str = "", per: str = "device", explains: bool = False) -> Observed:
-    return Observed(doc, per=per, kinds=KINDS, absent=absent, explains=explains)
+def _fact(
+    doc: str, absent: str = "", per: str = "device", explains: bool = False, fixed: Literal["", "part"] = ""
+) -> Observed:
+    part = PARTS.get(absent, "")
+    return Observed(doc, per=per, kinds=KINDS, absent=absent, explains=explains, fixed=fixed, part=part)
 
 
 @probe(
@@ -37,7 +46,7 @@ def _fact(doc: str, absent: str = "", per: str = "device", explains: bool = Fals
         "memory errors that ECC could not correct over the board's life", ECC, counter="errors"
     ),
     ecc_enabled=_count("whether ECC is on, and stays on after a reset: 1 is yes", "boards without ECC", "1"),
-    sram_exceeded=_count("whether uncorrected SRAM errors passed the vendor's threshold: 1 is yes", OLD),
+    sram_exceeded=_count("whether uncorrected SRAM errors passed the vendor's threshold: 1 is yes", SRAM),
     remapped_corrected=_count("memory rows remapped after corrected errors", ROWS, counter="corrected"),
     remapped_uncorrected=_count("memory rows remapped after uncorrected errors", ROWS, counter="errors"),
     remap_pending=_count("whether a row waits for a reset to be remapped: 1 is yes", ROWS),
@@ -52,17 +61,21 @@ def _fact(doc: str, absent: str = "", per: str = "device", explains: bool = Fals
     persistence=_count("whether the driver stays loaded without users: 1 is yes", OLD, "1"),
     memory_total=_count("GPU memory of the board", "", "GiB"),
     memory_used=_count("GPU memory in use while nothing of this run is", "", "GiB"),
-    fabric=_fact("state of its registration with the NVLink fabric", "boards without an NVLink fabric"),
+    uuid=_fact("its UUID", fixed="part"),
+    serial=_fact("its board's serial number", "boards whose serial the driver does not tell", fixed="part"),
+    part=_fact("its board's part number", OLD, fixed="part"),
+    vbios=_fact("its VBIOS version", fixed="part"),
+    fabric=_fact("state of its registration with the NVLink fabric", SWITCHED),
     fabric_health=_fact("health of its place in the NVLink fabric", "boards and drivers without that summary"),
     mig=_fact("whether the GPU is split into instances", "boards that cannot be split"),
     vgpu=_fact("whether it is shared between virtual machines", OLD),
-    inforom=_fact("version of the InfoROM image", OLD),
+    inforom=_fact("version of the InfoROM image", OLD, fixed="part"),
     inforom_state=_fact("whether the InfoROM's checksums hold", OLD),
     recovery=_fact("what the driver asks to be done with the GPU", OLD),
     unanswered=_fact("which of these numbers the GPU does not tell, and why", explains=True),
     nvml=_fact("whether NVML answers", per="host"),
     driver_library=_fact("whether driver and NVML library are of one version", per="host"),
-    cuda_driver=_fact("CUDA version that the driver carries", per="host"),
+    cuda_driver=_fact("CUDA version that the driver carries", per="host", fixed="part"),
     mps=_fact("whether the Multi-Process Service runs, which lets processes share a GPU", per="host"),
     smoke={},
 )
@@ -78,12 +91,14 @@ def gpu_health(host: Host) -> Iterator[Taken]:
     planned = [one for one in host.devices if one.gpu]
     if planned:
         with nvml.Nvml() as library:
-            seen = library.look(("uuid", "pci", *HEALTH, *SHEETS))
+            seen = library.look(("uuid", "serial", "pci", "vbios", *HEALTH, *SHEETS))
             yield from _library(seen, *library.versions())
         for device in planned:
-            for gpu in seen.gpus:
-                if sensors.same(device, gpu):
-                    yield from _gpu(device.name, gpu)
+            mine = [gpu for gpu in seen.gpus if sensors.same(device, gpu)]
+            for gpu in mine:
+                yield from _gpu(device.name, gpu)
+            if not mine:
+                yield _dark(device.name, sensors.unseen(seen))
     yield Work(iterations=1)
 
 
@@ -108,6 +123,13 @@ def _mps(proc: Path = Path("/proc")) -> bool:
         except OSError:
             continue  # it has ended since
     return False
+
+
+def _dark(subject: str, why: str) -> Fact:
+    """Of a GPU that tells nothing, the same reason for every number."""
+    from gpuburn.probe import REGISTRY
+
+    return Fact("unanswered", absences(dict.fromkeys(REGISTRY["gpu_health"].metrics, why)), subject=subject)
 
 
 def _gpu(subject: str, gpu: Gpu) -> Iterator[Taken]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from gpuburn.measurement import UNTOLD, Fact, Metric, Observed, Reading, Work
+from gpuburn.measurement import UNTOLD, Fact, Metric, Observed, Point, Reading, Work
 from gpuburn.probe import Taken, probe
 
 if TYPE_CHECKING:
@@ -16,8 +16,13 @@ if TYPE_CHECKING:
     from gpuburn.plan import Device
 
 
+BY_ROLE = {"role": "roles"}
+SYSTEM, DATA = "system", "data"  # a disk under /, and any other: where data sets and checkpoints lie
+
+
 def _count(doc: str, unless: str, counter: Any = "", unit: str = "count") -> Metric:
-    return Metric(unit, "last", doc, unless=unless, counter=counter)
+    at = BY_ROLE if unless.startswith("smart") else {}
+    return Metric(unit, "last", doc, unless=unless, counter=counter, at=at)
 
 
 @probe(
@@ -36,10 +41,11 @@ def _count(doc: str, unless: str, counter: Any = "", unit: str = "count") -> Met
     nic_up=_count("network interfaces with a link", "nics"),
     nic_speed=_count("speed of the slowest network interface that has a link", "nics_up", unit="GB/s"),
     nic_carrier_changes=_count("how often links came or went, over all interfaces", "nics", "corrected"),
-    disk_warnings=_count("disks that warn of themselves: critical warning, or failed self-assessment", "smart"),
-    disk_media_errors=_count("media errors and lost sectors over all disks", "smart", "errors"),
+    disk_warnings=_count("disks that warn of themselves: critical warning, or failed self-assessment", "smart_warns"),
+    disk_silent=_count("disks beside them that did not tell their health", "smart"),
+    disk_media_errors=_count("media errors and lost sectors over these disks", "smart", "errors"),
     disk_reallocated=_count("sectors that disks replaced (SATA, SAS)", "smart_ata", "corrected"),
-    disk_used=_count("of the endurance of the most worn NVMe", "smart_nvme", unit="%"),
+    disk_used=_count("of the endurance of the most worn disk", "smart_wear", unit="%"),
     disk_spare=_count("spare blocks left in the NVMe with the fewest", "smart_nvme", unit="%"),
     disk_hours=_count("hours that the oldest disk was powered", "smart"),
     memory_ratio=_count("host memory over the memory of the planned GPUs", "gpu_memory", unit="1"),
@@ -55,10 +61,12 @@ def _count(doc: str, unless: str, counter: Any = "", unit: str = "count") -> Met
     infiniband=Observed("which InfiniBand ports were read"),
     ib_active=Observed("how many InfiniBand ports are active"),
     nics=Observed("which network interfaces were read"),
-    nics_up=Observed("which of them have a link"),
-    smart=Observed("which disks told their health"),
-    smart_ata=Observed("which of them count replaced sectors"),
-    smart_nvme=Observed("which of them are NVMe"),
+    nics_up=Observed("which of them have a link, and how fast each is"),
+    smart=Observed("which disks told their health", at=BY_ROLE),
+    smart_warns=Observed("which of them assess themselves", at=BY_ROLE),
+    smart_wear=Observed("which of them tell their wear", at=BY_ROLE),
+    smart_ata=Observed("which of them count replaced sectors", at=BY_ROLE),
+    smart_nvme=Observed("which of them are NVMe", at=BY_ROLE),
     gpu_memory=Observed("what host memory is compared with"),
     numa=Observed("memory nodes by the kernel's list"),
     clock=Observed("whether a time service keeps the kernel's clock"),
@@ -69,11 +77,13 @@ def _count(doc: str, unless: str, counter: Any = "", unit: str = "count") -> Met
     iommu=Observed("whether devices are in IOMMU groups, and what the command line says"),
     acs=Observed("bridges that send traffic between devices up to the root, where root may read it"),
     governor=Observed("the processors' frequency governor"),
-    reads=("smart", "acs", "ecc"),
-    smoke={},
+    reads=("smart", "acs", "ecc", "bridges"),
+    revision=3,
+    smoke={"roles": [SYSTEM, DATA]},
 )
-def host_health(host: Host) -> Iterator[Taken]:
-    """Read what the kernel, the disks and the driver counted and how they are set.
+def host_health(host: Host, roles: list[str] = [SYSTEM, DATA]) -> Iterator[Taken]:  # noqa: B006
+    """Read what the kernel, the disks and the driver counted and how they are set. Disks that hold the system and all
+    others are told apart: another one fails for another reason, and is replaced by other means.
 
     Exercises: nothing; it reads.
     Does not exercise: any part. Nothing behind the BMC is seen; a disk tells only what its maker lets it.
@@ -84,14 +94,18 @@ def host_health(host: Host) -> Iterator[Taken]:
     from gpuburn.agent.look import Look
 
     seen = Look(Path("/"))
-    yield from read(seen, hardware.look(), host.seen, host.devices, nvml.look())
+    yield from read(seen, hardware.look(), host.seen, host.devices, nvml.look(), roles)
     yield Work(iterations=1)
 
 
-def read(seen: Any, told: Identity, root: dict[str, Any], devices: list[Device], cards: Seen) -> Iterator[Taken]:
+def read(
+    seen: Any, told: Identity, root: dict[str, Any], devices: list[Device], cards: Seen, roles: Iterable[str]
+) -> Iterator[Taken]:
     """Everything from one look (told), what root read, and NVML's answers."""
-    from gpuburn.agent import errors
+    from gpuburn.agent import errors, nics as adapters
 
+    bridges = root.get("bridges", {"unknown": "not read"})
+    told = adapters.without(told, bridges.get("addresses", []))
     addresses = [name[4:] for name in told.sources if name.startswith("pci.")]
     aer, edac = errors.aer(seen, addresses), errors.edac(seen, root.get("ecc", {}).get("checked") == 0)
     ports = errors.infiniband(told.sources, told.missing)
@@ -103,15 +117,15 @@ def read(seen: Any, told: Identity, root: dict[str, Any], devices: list[Device],
         "ib_symbol_errors": "symbol_error", "ib_link_downed": "link_downed", "ib_recoveries": "link_error_recovery",
         "ib_receive_errors": "port_rcv_errors", "ib_down": "down", "ib_rate": "rate",
     })  # fmt: skip
-    active = "read" if "rate" in ports.numbers else "none: no active port" if ports.numbers else ports.told
-    yield Fact("ib_active", active)
+    yield Fact("ib_active", _active(told, ports))
     yield from nics(told)
     odd: list[str] = [*aer.odd, *edac.odd, *ports.odd]
-    yield from disks(root.get("smart", {"unknown": "not read"}), odd)
+    for role in roles:
+        yield from disks(of_role(root.get("smart", {"unknown": "not read"}), told, role), role, odd)
     yield Fact("odd", errors.listed(odd) or "nothing")
     yield from memory(told, devices, cards)
     yield from clock()
-    yield from versions(seen, cards)
+    yield from versions(seen, cards, bridges)
     yield from settings(seen, root.get("acs", {"unknown": "not read"}))
 
 
@@ -120,6 +134,14 @@ def _counted(fact: str, one: Counted, names: dict[str, str]) -> Iterator[Taken]:
     for metric, name in names.items():
         if name in one.numbers:
             yield Reading(metric, one.numbers[name])
+
+
+def _active(told: Identity, ports: Counted) -> str:
+    every = [one for name, one in told.sources.items() if name.startswith("ib.")]
+    count = sum(one.get("link_layer") == "InfiniBand" for one in every)
+    if "rate" in ports.numbers:
+        return f"{count - ports.numbers['down']:.0f} of {count} ports"
+    return "none: no active port" if ports.numbers else ports.told
 
 
 def nics(told: Identity) -> Iterator[Taken]:
@@ -132,7 +154,8 @@ def nics(told: Identity) -> Iterator[Taken]:
     speeds = [float(values["speed"]) for values in up.values() if values.get("speed", "").isdigit()]
     yield Fact("nics", f"read of {len(mine)} interfaces")
     silent = "unknown: no interface with a link tells its speed" if up else "none: no interface has a link"
-    yield Fact("nics_up", ", ".join(sorted(up))[:180] if speeds else silent)
+    each = (f"{name} {one.get('speed', '?')} Mbit/s" for name, one in sorted(up.items()))
+    yield Fact("nics_up", ", ".join(each)[:180] if speeds else silent)
     yield Reading("nic_up", float(len(up)))
     changes = [one.get("carrier_changes", "") for one in mine.values()]
     if all(one.isascii() and one.isdigit() for one in changes):
@@ -141,30 +164,51 @@ def nics(told: Identity) -> Iterator[Taken]:
         yield Reading("nic_speed", min(speeds) / 8e3)
 
 
-def disks(smart: dict[str, Any], odd: list[str]) -> Iterator[Taken]:
-    """What the disks told. A warning of one counts, also where another told nothing; a nought needs them all."""
-    silent = smart.get("unknown") or "; ".join(f"{name}: {one['unknown']}" for name, one in _silent(smart))
-    heard = {name: one for name, one in smart.items() if isinstance(one, dict) and "unknown" not in one}
-    whole = f"unknown: {silent}"[:180] if silent else f"read of {len(heard)} disks" if heard else "none: no disk"
-    yield Fact("smart", whole)
-    for fact, key in (("smart_ata", "reallocated"), ("smart_nvme", "used")):
+def of_role(smart: dict[str, Any], told: Identity, role: str) -> dict[str, Any]:
+    """What the disks of one role told; {} for none. Where / lies on no disk that shows, every disk is a data disk."""
+    if "unknown" in smart:
+        return smart
+    system = {name for name in smart if told.sources.get(f"disk.{name}", {}).get(SYSTEM)}
+    return {name: one for name, one in smart.items() if (name in system) == (role == SYSTEM)}
+
+
+def disks(smart: dict[str, Any], role: str, odd: list[str]) -> Iterator[Taken]:
+    """What the disks told: judged are those that did, named those that did not; one without SMART is no such disk."""
+    point = Point.of(role=role)
+    silent = smart.get("unknown") or "; ".join(f"{name}: {one['unknown']}" for name, one in _saying(smart, "unknown"))
+    bare = [f"{name}: {one['none']}" for name, one in _saying(smart, "none")]
+    heard = {name: one for name, one in smart.items() if isinstance(one, dict) and not {"unknown", "none"} & set(one)}
+    if heard:
+        named = f"read of {len(heard)} disks ({', '.join(sorted(heard))})"
+        whole = "; ".join([named, *([silent] if silent else []), *bare])[:180]
+        yield Reading("disk_silent", float(len(_saying(smart, "unknown"))), point)
+    else:
+        none = f"no {role} disk that shows"
+        whole = f"unknown: {silent}"[:180] if silent else f"none: {'; '.join(bare) or none}"[:180]
+    yield Fact("smart", whole, point)
+    for fact, key in (("smart_warns", "warning"), ("smart_wear", "used"), ("smart_ata", "reallocated"),
+                      ("smart_nvme", "spare")):  # fmt: skip
         count = sum(key in one for one in heard.values())
-        yield Fact(fact, whole if whole.startswith(UNTOLD) else f"{count} disks" if count else "none: no such disk")
-    odd += [
-        f"{name} {key} {one[key]}" for name, one in heard.items() for key in ("warning", "media_errors") if one.get(key)
-    ]
+        told = whole if whole.startswith(UNTOLD) else f"{count} disks" if count else "none: no such disk"
+        yield Fact(fact, told, point)
+    for name, one in heard.items():
+        odd += [f"{name} ({role}) {key} {one[key]}" for key in ("warning", "media_errors") if one.get(key)]
+    yield from _folded(heard, point)
+
+
+def _folded(heard: dict[str, Any], point: Point) -> Iterator[Taken]:
+    """One number for all disks of a role, of those that tell it."""
     sums = (("disk_warnings", "warning", sum), ("disk_media_errors", "media_errors", sum),
             ("disk_reallocated", "reallocated", sum), ("disk_used", "used", max), ("disk_spare", "spare", min),
             ("disk_hours", "hours", max))  # fmt: skip
     for metric, key, fold in sums:
         values = [min(one[key], 1) if key == "warning" else one[key] for one in heard.values() if key in one]
-        total = fold(values) if values else 0
-        if values and (not silent or (fold is sum and total > 0)):
-            yield Reading(metric, float(total))
+        if values:
+            yield Reading(metric, float(fold(values)), point)
 
 
-def _silent(smart: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    return [(name, one) for name, one in sorted(smart.items()) if isinstance(one, dict) and "unknown" in one]
+def _saying(smart: dict[str, Any], word: str) -> list[tuple[str, dict[str, Any]]]:
+    return [(name, one) for name, one in sorted(smart.items()) if isinstance(one, dict) and word in one]
 
 
 def memory(told: Identity, devices: list[Device], cards: Seen) -> Iterator[Taken]:
@@ -206,13 +250,13 @@ def clock() -> Iterator[Taken]:
     if told.why:
         yield Fact("clock", f"unknown: {told.why}")
         return
-    yield Fact("clock", "synchronised" if told.synchronised else "not synchronised")
+    yield Fact("clock", told.told)
     yield Reading("clock_unsynchronised", 0.0 if told.synchronised else 1.0)
     yield Reading("clock_offset", abs(told.offset))
     yield Reading("clock_error", told.error)
 
 
-def versions(seen: Any, cards: Seen) -> Iterator[Taken]:
+def versions(seen: Any, cards: Seen, bridges: dict[str, Any]) -> Iterator[Taken]:
     """Driver, library and fabric manager."""
     from gpuburn.agent import fabric
 
@@ -220,7 +264,7 @@ def versions(seen: Any, cards: Seen) -> Iterator[Taken]:
     yield Fact("driver", told)
     if differs is not None:
         yield Reading("driver_differs", float(differs))
-    manager = fabric.manager(seen)
+    manager = fabric.manager(seen, bridges)
     if not manager.startswith(UNTOLD) and not cards.driver:
         manager = f"unknown: {manager} is installed, and no driver answers"
     yield Fact("fabric_manager", manager)

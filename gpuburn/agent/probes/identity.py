@@ -38,7 +38,8 @@ GPU_KINDS = ("hardware", "simulated")
     gpu_sku=Observed(
         "the SKU that its PCI id (else its whole name) tells, or 'unknown: ' and both", per="device", kinds=GPU_KINDS
     ),
-    revision=2,
+    reads=("bridges",),
+    revision=3,
     smoke={},
 )
 def identity(host: Host) -> Iterator[Taken]:
@@ -47,9 +48,9 @@ def identity(host: Host) -> Iterator[Taken]:
     Exercises: nothing; it reads.
     Does not exercise: any part: one that is counted may still be broken. Nothing behind the BMC is seen.
     """
-    from gpuburn.agent import hardware, nvml
+    from gpuburn.agent import hardware, nics, nvml
 
-    seen, cards = hardware.look(), nvml.look()
+    seen, cards = nics.without(hardware.look(), host.seen.get("bridges", {}).get("addresses", [])), nvml.look()
     yield from counts(seen, cards)
     yield from facts(seen, cards)
     yield from gpus(host.devices, cards)

@@ -94,8 +94,8 @@ def again(alone: Engine, question: list[int], canary: int) -> Iterator[Fact]:
     import torch
 
     from gpuburn import strict
+    from gpuburn.agent.detect import checksum
     from gpuburn.agent.inference.engine import answer
-    from gpuburn.agent.probes.gemm import checksum
 
     bits: list[str] = []
     integer = {2: torch.int16, 4: torch.int32, 8: torch.int64}[alone.cache.element_size()]

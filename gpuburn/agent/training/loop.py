@@ -97,13 +97,15 @@ def reproducible() -> Iterator[None]:
     """Deterministic kernels and a fixed order of sums while the block lasts. Enter before the first collective."""
     filling: Any = torch.utils.deterministic
     before = torch.are_deterministic_algorithms_enabled(), filling.fill_uninitialized_memory
-    for name, value in FIXED_ORDER.items():
-        os.environ.setdefault(name, value)
+    ours = {name: value for name, value in FIXED_ORDER.items() if name not in os.environ}
+    os.environ.update(ours)
     torch.use_deterministic_algorithms(True)
     filling.fill_uninitialized_memory = False  # it would only cost bandwidth
     try:
         yield
     finally:
+        for name in ours:
+            os.environ.pop(name, None)
         torch.use_deterministic_algorithms(before[0])
         filling.fill_uninitialized_memory = before[1]
 

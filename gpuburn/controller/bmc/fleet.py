@@ -17,6 +17,7 @@ from gpuburn.journal import Entry
 from gpuburn.strict import Refused
 
 AT_ONCE = 32  # sessions side by side: a look is 250 small answers
+BRIEF = 60.0  # seconds of a look while the other hosts' progress waits for it
 PATIENCE = 30.0  # seconds over a look's own time, after which its thread is left behind
 
 Take = Callable[[], Look]
@@ -52,8 +53,11 @@ def _came(entries: Iterable[Entry]) -> bool:
 
 
 def _due(moment: Moment, before: list[Look], started: bool, collected: bool) -> bool:
-    """The start once, before the host is at work; the end until one was heard after its result came home."""
+    """The start once, before the host is at work; the first finding once, while it is; the end until one was heard
+    after its result came home."""
     had = next((one for one in before if one.moment == moment), None)
+    if moment == "finding":
+        return started and had is None and not collected
     if moment == "start":
         return not started and (had is None or bool(had.silent))
     return had is None or bool(had.silent) or not collected
@@ -64,7 +68,8 @@ def _taker(one: Expected, variables: Mapping[str, Any], moment: Moment, before: 
     access.check(site, f"host {one.host}")
     reached = access.of(site, variables)
     first = next((look.log for look in before if look.moment == "start" and not look.silent), None)
-    return lambda: look.take(reached, moment, now, first)
+    seconds = BRIEF if moment == "finding" else look.LOOK
+    return lambda: look.take(reached, moment, now, first, seconds)
 
 
 def every(wanted: Mapping[str, Take], seconds: float, at_once: int = AT_ONCE) -> Iterator[tuple[str, Look | None]]:

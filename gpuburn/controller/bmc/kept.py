@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gpuburn import strict
-from gpuburn.bmc import Inband, Look
+from gpuburn.bmc import MOMENTS, Inband, Look
 from gpuburn.controller.judged import Judged
 from gpuburn.controller.run import Run
 from gpuburn.journal import Entry
@@ -38,7 +38,7 @@ def looks(run: Run, host: str, entries: Iterable[Entry]) -> list[Look]:
 def keep(run: Run, host: str, before: list[Look], one: Look) -> None:
     """Put a look in the place of an earlier one of the same moment; written as a whole, then noted."""
     found = sorted(
-        [*(look for look in before if look.moment != one.moment), one], key=lambda look: look.moment == "end"
+        [*(look for look in before if look.moment != one.moment), one], key=lambda look: [*MOMENTS].index(look.moment)
     )
     data = strict.encode(found)
     file = path(run, host)

@@ -34,4 +34,5 @@ def take(
     except Refused as error:
         return Look(moment, at, access.verified, silent=str(error))
     identity = Identity(at, "", walk.sources, walk.missing)
-    return Look(moment, at, access.verified, "", identity, found.gpus, found.supplies, found.inlet, log, walk.unread)
+    return Look(moment, at, access.verified, "", identity, found.gpus, found.supplies, found.inlet, log,
+                found.health, walk.unread)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Systems, chassis and managers of a BMC: who they are, their GPUs, power supplies and inlet temperature.
+"""Systems, chassis and managers of a BMC: who they are, how they are, their GPUs, supplies, fans and inlet temperature.
 
 The resources are those of DMTF's DSP2046; both forms of power and thermal are read, the one before 2020.4 (Power,
 Thermal) and the one after (PowerSubsystem, ThermalSubsystem). A host with an HGX board has several systems.
@@ -29,7 +29,13 @@ class Parts:
     carriers: list[str] = field(default_factory=list)
     supplies: list[Supply] = field(default_factory=list)
     inlet: float | None = None
+    health: dict[str, str] = field(default_factory=dict)
     services: list[Any] = field(default_factory=list)
+
+    def feel(self, walk: Walk, name: str, one: Resource) -> None:
+        """Keep what a part says of its own health; one that says nothing is not OK, it is silent."""
+        if health := walk.text(status(one, "Health")):
+            self.health[name] = health
 
     @property
     def gpus(self) -> int | None:
@@ -43,16 +49,24 @@ def systems(walk: Walk, root: Resource, parts: Parts) -> None:
             continue
         source = walk.name("bmc.system", where)
         walk.keep(source, one, SYSTEM)
+        parts.feel(walk, source, one)
         memory = one.get("MemorySummary")
-        total = number(memory.get("TotalSystemMemoryGiB")) if isinstance(memory, dict) else None
+        memory = memory if isinstance(memory, dict) else {}
+        parts.feel(walk, f"{source}.memory", memory)
+        total = number(memory.get("TotalSystemMemoryGiB"))
         if total is not None:
             walk.sources.setdefault(source, {})["memory_gib"] = f"{total:g}"
         parts.services.append(linked(one.get("LogServices")))
         if linked(one.get("Processors")):
             for place, processor in walk.members(linked(one.get("Processors")), f"{source}.processors"):
-                if there(processor) and processor.get("ProcessorType") == "GPU":
+                if not there(processor):
+                    continue
+                gpu = processor.get("ProcessorType") == "GPU"
+                name = walk.name("bmc.gpu" if gpu else "bmc.processor", place)
+                parts.feel(walk, name, processor)
+                if gpu:
                     parts.processors.append(place)
-                    walk.keep(walk.name("bmc.gpu", place), processor, GPU)
+                    walk.keep(name, processor, GPU)
 
 
 def chassis(walk: Walk, root: Resource, parts: Parts) -> None:
@@ -62,15 +76,22 @@ def chassis(walk: Walk, root: Resource, parts: Parts) -> None:
             continue
         if name.startswith(HGX_GPU):
             parts.carriers.append(where)
-            walk.keep(walk.name("bmc.gpu", where), one, {key: GPU[key] for key in ("serial", "part", "model")})
+            carrier = walk.name("bmc.gpu", where)
+            parts.feel(walk, carrier, one)
+            walk.keep(carrier, one, {key: GPU[key] for key in ("serial", "part", "model")})
             continue
         source = walk.name("bmc.chassis", where)
         walk.keep(source, one, CHASSIS)
+        parts.feel(walk, source, one)
         parts.services.append(linked(one.get("LogServices")))
         if not name.startswith(BOARD):
             for supply in _supplies(walk, one, source):
                 parts.supplies.append(supply)
-            inlet = _inlet(walk, one, source)
+            air = linked(one.get("ThermalSubsystem")) or linked(one.get("Thermal"))
+            thermal = walk.read(air, f"{source}.thermal", needed=False) if air else {}
+            for place, fan in _fans(walk, thermal, str(air), source):
+                parts.feel(walk, walk.name("bmc.fan", place), fan)
+            inlet = _inlet(walk, thermal, source)
             parts.inlet = inlet if parts.inlet is None else parts.inlet
 
 
@@ -111,18 +132,28 @@ def _supply(walk: Walk, place: str, supply: Resource, watts: float | None) -> It
         walk.text(status(supply, "Health")),
         serial,
         watts,
+        walk.text(supply.get("LineInputStatus"))[:40],
     )
 
 
-def _inlet(walk: Walk, one: Resource, source: str) -> float | None:
+def _fans(walk: Walk, thermal: Resource, air: str, source: str) -> Iterator[tuple[str, Resource]]:
+    """(place, fan) of those that are there: a collection in the newer form, a list in the older."""
+    held = thermal.get("Fans")
+    if link := linked(held):
+        fans = list(walk.members(link, f"{source}.fans", needed=False))
+    else:
+        some = [one for one in (held[:64] if isinstance(held, list) else []) if isinstance(one, dict)]
+        fans = [(f"{air}/{last(one.get('MemberId') or one.get('Name') or at)}", one) for at, one in enumerate(some)]
+    yield from ((place, one) for place, one in fans if there(one))
+
+
+def _inlet(walk: Walk, thermal: Resource, source: str) -> float | None:
     """C at the air's way in (Redfish: Intake). Absent stays absent."""
-    if subsystem := linked(one.get("ThermalSubsystem")):
-        link = linked(walk.read(subsystem, f"{source}.thermal", needed=False).get("ThermalMetrics"))
+    if link := linked(thermal.get("ThermalMetrics")):
         summary = walk.read(link, f"{source}.inlet", needed=False).get("TemperatureSummaryCelsius")
         return number(summary.get("Intake")) if isinstance(summary, dict) else None
-    if thermal := linked(one.get("Thermal")):
-        listed = walk.read(thermal, f"{source}.thermal", needed=False).get("Temperatures", [])
-        for sensor in listed if isinstance(listed, list) else []:
-            if isinstance(sensor, dict) and sensor.get("PhysicalContext") == "Intake" and there(sensor):
-                return number(sensor.get("ReadingCelsius"))
+    listed = thermal.get("Temperatures", [])
+    for sensor in listed if isinstance(listed, list) else []:
+        if isinstance(sensor, dict) and sensor.get("PhysicalContext") == "Intake" and there(sensor):
+            return number(sensor.get("ReadingCelsius"))
     return None

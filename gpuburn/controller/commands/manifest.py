@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -24,12 +25,12 @@ def check(file: Path) -> None:
     from gpuburn.manifest import COLUMNS, KINDS
 
     found = reader.load(file)
-    parts = ", ".join(f"{sum(len(one.of(kind)) for one in found.hosts)} {kind}" for kind in KINDS)
+    count = Counter(part.kind for one in found.hosts for part in one.parts)
+    parts = ", ".join(f"{count[kind]} {kind}" for kind in KINDS)
     print(f"{len(found.hosts)} host(s); parts with a number: {parts}")
-    for name in COLUMNS:
-        said = sum(bool(one.said(name)) for one in found.hosts)
-        if said:
-            print(f"  {name:16} {COLUMNS[name].of:6} of {said} host(s)")
+    said = Counter(name for one in found.hosts for name in one.columns())
+    for name in (name for name in COLUMNS if said[name]):
+        print(f"  {name:16} {COLUMNS[name].of:6} of {said[name]} host(s)")
     for one in found.amended:
         print(f"  amended {one.date} by {one.by}: {one.old} is now {one.new} ({one.reason})")
     print(f"SHA-256 {found.digest}")

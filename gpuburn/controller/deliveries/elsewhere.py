@@ -18,6 +18,7 @@ from gpuburn.controller.run import RUN, Run
 from gpuburn.controller.waived import SERIALS
 from gpuburn.finding import Verdict
 from gpuburn.journal import Entry
+from gpuburn.plan import members
 
 if TYPE_CHECKING:
     from gpuburn.attempt import Attempt
@@ -85,10 +86,10 @@ def failed(account: Account) -> list[str]:
     """The serials to remember: of the devices that failed and of the host, or of everything where the host did."""
     bad = {one.subject for one in (*(account.judged.findings if account.judged else []), *account.fleet)
            if one.verdict is Verdict.FAIL or one.code == people.HELD}  # fmt: skip
-    devices = {one for one in bad if one.startswith(GPU)}
+    devices = {name for one in bad if one.startswith(GPU) for name in members(one)}
     parts = account.judged.parts if account.judged else []
     mine = [part for part in parts if part.kind in SERIALS]
-    if devices and devices == bad:
+    if devices and all(one.startswith(GPU) for one in bad):
         mine = [part for part in mine if part.subject in devices or not part.subject.startswith(GPU)]
     return [part.value for part in mine]
 

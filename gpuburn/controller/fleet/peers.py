@@ -19,6 +19,7 @@ from gpuburn.controller.fleet.critical import critical
 Array = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]
 GROUP = ["cohort", "step", "about", "point"]
+ROWS = 2**20  # that are compared at once: the arrays beside each other stay below 200 MiB
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ def compare(table: pd.DataFrame, rule: Rule = RULE) -> Comparison:
     table: the tidy measurements (see docs/methods.md, "Comparing with peers"), one row per measurement; rows without
     `better` or without a finite value are left out. The order of rows and the units change nothing.
     """
-    taken = table[table["better"].isin(["higher", "lower"]) & np.isfinite(table["value"].to_numpy(float))]
+    taken = comparable(table)
     by = taken.groupby(GROUP, observed=True, sort=False)
     codes = by.ngroup().to_numpy()
     groups = taken[[*GROUP, "unit", "better"]].iloc[np.unique(codes, return_index=True)[1]].reset_index(drop=True)
@@ -98,6 +99,13 @@ def compare(table: pd.DataFrame, rule: Rule = RULE) -> Comparison:
     hits = np.flatnonzero(worse > groups["limit"].to_numpy()[codes])
     findings = list(_findings(taken.iloc[hits], groups.iloc[codes[hits]], worse[hits]))
     return Comparison(sorted(findings, key=lambda one: (-one.z, one.host, one.subject, one.about)), groups, tests)
+
+
+def comparable(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows with a finite value that is better when it is higher or lower; usually all, and then not copied."""
+    keep = table["better"].isin(["higher", "lower"]).to_numpy() & np.isfinite(table["value"].to_numpy(float))
+    some: pd.DataFrame = table if keep.all() else table[keep]
+    return some
 
 
 def weight(devices: Whole) -> Whole:
@@ -164,8 +172,7 @@ def _measure(taken: pd.DataFrame, codes: Whole, groups: pd.DataFrame, rule: Rule
     found, steps = np.full((4, len(groups)), np.nan), np.zeros(len(groups))
     order = np.argsort(codes, kind="stable")
     starts = np.cumsum(n) - n
-    for size in np.unique(n):
-        which = np.flatnonzero(n == size)
+    for size, which in _alike(n):
         rows = order[starts[which][:, None] + np.arange(size)]
         found[0, which], shares = spread.deviations(value[rows])
         good = found[0, which] > 0
@@ -179,6 +186,14 @@ def _measure(taken: pd.DataFrame, codes: Whole, groups: pd.DataFrame, rule: Rule
     few = [f"{size} devices: fewer than {rule.fewest} are not compared" for size in n]
     groups["why"] = np.where(n < rule.fewest, few, np.where(found[0] > 0, "", "the median is not positive"))
     return worse
+
+
+def _alike(n: Whole) -> Iterator[tuple[int, Whole]]:
+    """Groups of one size, so many at a time that their rows fit into a little memory."""
+    for size in np.unique(n):
+        which = np.flatnonzero(n == size)
+        for start in range(0, len(which), step := max(1, ROWS // int(size))):
+            yield int(size), which[start : start + step]
 
 
 def _findings(rows: pd.DataFrame, groups: pd.DataFrame, shares: Array) -> Iterator[Peer]:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from gpuburn.controller.fleet import critical, spread
-from gpuburn.controller.fleet.peers import GROUP, RULE, Array, Peer, Rule
+from gpuburn.controller.fleet.peers import GROUP, RULE, Array, Peer, Rule, comparable
 
 PLACES = ("rack", "power_domain", "slot")
 FEWEST = 4  # devices in a place
@@ -44,12 +44,12 @@ class Place:
 def majority(table: pd.DataFrame, references: pd.DataFrame, delta: float = RULE.delta) -> list[Place]:
     """The cohorts whose median itself is worse than a reference by more than delta (a share): uniformly slow.
 
-    table: tidy measurements; references: about, reference (positive, in the unit of the table), and cohort or point
-    where the number differs by them. What has no reference is not judged.
+    table: tidy measurements; references: about, reference (positive, in the unit of the table), and cohort, step or
+    point where the number differs by them. What has no reference is not judged.
     """
     taken = _compared(table)
     groups = taken.groupby([*GROUP, "better"], observed=True)["value"].agg(["median", "size"]).reset_index()
-    keys = [key for key in ("about", "cohort", "point") if key in references]
+    keys = [key for key in GROUP if key in references]
     joined = groups.astype({key: str for key in keys}).merge(references, on=keys, validate="many_to_one")
     found = []
     for row in joined.sort_values(GROUP).to_dict("records"):
@@ -74,7 +74,8 @@ def places(table: pd.DataFrame, rule: Rule = RULE) -> list[Place]:
     then not named again, or where it is off without its racks being known. At least 4 devices in and outside.
     """
     taken = _compared(table)
-    levels = {kind: _level(taken, kind) for kind in PLACES}
+    groups = _groups(taken)
+    levels = {kind: _level(taken, groups, kind) for kind in PLACES}
     tests = max(1, sum(len(level) for level in levels.values()))
     k = critical.tail(tests, rule.alpha)
     off = {
@@ -115,7 +116,7 @@ def residuals(values: pd.DataFrame, rounds: int = 10) -> pd.DataFrame:
 
 def _compared(table: pd.DataFrame) -> pd.DataFrame:
     """The rows that can be compared, with `worse`: the share by which each is worse than its group's median."""
-    taken = table[table["better"].isin(["higher", "lower"]) & np.isfinite(table["value"].to_numpy(float))]
+    taken = comparable(table)
     median = taken.groupby(GROUP, observed=True)["value"].transform("median")
     taken = taken[(median > 0).to_numpy()]
     sign = np.where(taken["better"].eq("lower"), 1.0, -1.0)
@@ -124,23 +125,39 @@ def _compared(table: pd.DataFrame) -> pd.DataFrame:
     return compared
 
 
-def _level(taken: pd.DataFrame, kind: str) -> pd.DataFrame:
+def _groups(taken: pd.DataFrame) -> list[npt.NDArray[np.intp]]:
+    """The rows of each cohort, step, about and point."""
+    codes = taken.groupby(GROUP, observed=True, sort=False).ngroup().to_numpy()
+    codes = codes.astype(np.min_scalar_type(len(codes) and int(codes.max())))  # a stable sort of small numbers is quick
+    order = np.argsort(codes, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
+
+
+def _level(taken: pd.DataFrame, groups: list[npt.NDArray[np.intp]], kind: str) -> pd.DataFrame:
     """One row per group and place: name, n, median and rest (values), deviation and its standard error (shares)."""
-    named = taken[(taken[kind] >= 0) if kind == "slot" else (taken[kind].astype(str) != "")]
-    rows = [pd.DataFrame(columns=[*GROUP, "name", "n", "median", "rest", "deviation", "error"])]
-    for key, one in named.groupby(GROUP, observed=True, sort=False):
-        codes, names = pd.factorize(one[kind])
-        if len(names) > 1:
-            level = _against_rest(one["worse"].to_numpy(float), one["value"].to_numpy(float), codes)
-            level["deviation"] *= 1 if one["better"].iloc[0] == "lower" else -1
-            rows.append(level.assign(name=[str(name) for name in names], **dict(zip(GROUP, map(str, key)))))
-    level = pd.concat(rows[1:] or rows, ignore_index=True)
+    codes, names = pd.factorize(taken[kind])
+    known = np.array([name >= 0 if kind == "slot" else name != "" for name in names], bool)[codes]
+    worse, value = taken["worse"].to_numpy(float), taken["value"].to_numpy(float)
+    lower = taken["better"].eq("lower").to_numpy()
+    found, keys = [pd.DataFrame(columns=["name", "n", "median", "rest", "deviation", "error"])], []
+    for rows in groups:
+        rows = rows if known[rows].all() else rows[known[rows]]
+        mine, there = pd.factorize(codes[rows])
+        if len(there) > 1:
+            level = _against_rest(worse[rows], value[rows], mine, 1.0 if lower[rows[0]] else -1.0)
+            found.append(level.assign(name=[str(name) for name in names[there]]))
+            keys += [rows[0]] * len(level)
+    level = pd.concat(found[1:] or found, ignore_index=True)
+    level[GROUP] = taken[GROUP].iloc[keys].astype(str).to_numpy()
     large: pd.DataFrame = level[level["n"] >= FEWEST]
     return large
 
 
-def _against_rest(worse: Array, value: Array, codes: npt.NDArray[np.intp]) -> pd.DataFrame:
-    """Each place against the median of the other places' medians, which a bad place among them hardly moves."""
+def _against_rest(worse: Array, value: Array, codes: npt.NDArray[np.intp], sign: float) -> pd.DataFrame:
+    """Each place against the median of the other places' medians, which a bad place among them hardly moves.
+
+    sign: 1 where lower is better, -1 where higher is.
+    """
     by = pd.DataFrame({"worse": worse, "value": value}).groupby(codes)
     n, medians = by["value"].size().to_numpy(), by.median()
     inner = worse - medians["worse"].to_numpy()[codes]
@@ -148,7 +165,7 @@ def _against_rest(worse: Array, value: Array, codes: npt.NDArray[np.intp]) -> pd
     median = medians["value"].to_numpy()
     rest = _others(median)
     error = EFFICIENCY * scale * np.sqrt(1 / n + EFFICIENCY**2 / (len(inner) - n))
-    found = {"n": n, "median": median, "rest": rest, "deviation": median / rest - 1, "error": error}
+    found = {"n": n, "median": median, "rest": rest, "deviation": sign * (median / rest - 1), "error": error}
     level: pd.DataFrame = pd.DataFrame(found)
     return level
 

@@ -14,13 +14,17 @@ from gpuburn.strict import Refused, known, short
 FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # the last four: the full-width forms
 TEMPLATE = ("{{", "{%", "{#")  # an inventory is made of these cells, and Ansible would fill one in
 LONGEST = 200  # characters
+FINE = re.compile(f"[A-Za-z0-9][A-Za-z0-9 ._:/#()-]{{0,{LONGEST - 1}}}")  # most cells: nothing in it needs a look
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufffd]")
 SEVERAL = re.compile(r"[;|\n]")  # between the numbers of several parts in one cell
 SERIAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._:/#()+-]*")
 ROUNDED = re.compile(r"\d+([.,]\d+)?[Ee]\+?\d+")
 MAC = re.compile(r"[0-9a-f]{12}|[0-9a-f]{16}|[0-9a-f]{40}")  # Ethernet, EUI-64, IP over InfiniBand
 PCI = re.compile(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])")
-ABSENT = re.compile(r"(\[?n/?a\]?|none|null|tbd|unknown|empty|not (specified|available|applicable)|无)?", re.IGNORECASE)
+DASHES = "[-\u2013\u2014\uff0d]{1,3}"  # alone in a cell they are how people write that there is nothing
+ABSENT = re.compile(
+    rf"(\[?n/?a\]?|none|null|tbd|unknown|empty|not (specified|available|applicable)|无|{DASHES})?", re.IGNORECASE
+)
 NUMBER = re.compile(r"\d{1,12}(\.\d{1,6})?")
 
 
@@ -30,6 +34,17 @@ def plain(column: str, cell: str) -> str:
     A place, a name or a number may well be what is filler in a serial: unit 0, rack F.
     """
     text = cell.strip()
+    if ABSENT.fullmatch(text):
+        return ""
+    if not FINE.fullmatch(text):
+        _checked(text)
+    about = COLUMNS[column]
+    filler = about.form in ("serial", "mac") or (about.form == "text" and about.of != "place")
+    return "" if filler and is_junk(text) else text
+
+
+def _checked(text: str) -> None:
+    """Raises Refused for a cell's text that may not stand in a list."""
     if text[:1] in FORMULA:
         raise Refused(f"{short(text)} begins as a formula does; wanted is the value itself")
     if any(mark in text for mark in TEMPLATE):
@@ -38,16 +53,13 @@ def plain(column: str, cell: str) -> str:
         raise Refused(f"{len(text)} characters; wanted are at most {LONGEST}")
     if CONTROL.search(text):
         raise Refused(f"{short(text)} has a control character; wanted is plain text")
-    about = COLUMNS[column]
-    filler = about.form in ("serial", "mac") or (about.form == "text" and about.of != "place")
-    return "" if ABSENT.fullmatch(text) or (filler and is_junk(text)) else text
 
 
 @functools.lru_cache(maxsize=65_536)  # most cells of a list are repeated in the rows of a host, or of all
 def values(column: str, cell: str) -> tuple[str, ...]:
     """The cell's values: several only in a column that tells parts apart. Raises Refused with what is wanted."""
     text = plain(column, cell)
-    if not COLUMNS[column].identifies:
+    if not COLUMNS[column].identifies or not SEVERAL.search(text):
         return (canonical(column, text),) if text else ()
     return tuple(canonical(column, one) for part in SEVERAL.split(text) if (one := plain(column, part)))
 

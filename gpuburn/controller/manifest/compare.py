@@ -13,6 +13,7 @@ from gpuburn.plan import HOST
 
 NAMED = 8  # values that a sentence lists
 PHYSICAL = ("nic", "nvme", "dimm")  # what a hypervisor or a container may show others of
+LINK = ("pcie_gen", "pcie_width")  # a hypervisor may hide it
 NOTHING = "nothing on the host tells it"
 
 
@@ -36,20 +37,25 @@ def value_item(column: str, ordered: str, shown: Shown, part: str) -> Item:
     if not there:
         return unseen(column, ordered, shown, part)
     if column == "gpu_slot":
-        return _slot(ordered, there, part)
-    if same(column, ordered, there):
-        return Item("match", column, f"{there}, as ordered", ordered, there, part)
+        return _slot(ordered, there, part, shown.labels)
+    by = shown.by.get(f"{part}.{column}", "")
+    told = f"{there} ({by})" if by else there
+    if same(column, ordered, there, exact=f"{part}.{column}" in shown.exact):
+        return Item("match", column, f"{told}, as ordered", ordered, there, part, by=by)
     zeros = ordered.lstrip("0").casefold() == there.lstrip("0").casefold() and COLUMNS[column].form == "serial"
     hint = "; only zeros in front differ, which spreadsheets drop" if zeros else ""
-    return Item("mismatch", column, f"ordered is {ordered}, there is {there}{hint}", ordered, there, part)
+    return Item("mismatch", column, f"ordered is {ordered}, there is {told}{hint}", ordered, there, part, by=by)
 
 
-def _slot(ordered: str, there: str, part: str) -> Item:
-    """A slot's label is compared only where the host speaks the same language: PCI address or gpuburn's own name."""
-    if ordered.casefold() in (part.casefold(), there.casefold()):
-        return Item("match", "gpu_slot", f"{there}, as ordered", ordered, there, part)
-    if comparable(ordered):
-        return Item("mismatch", "gpu_slot", f"ordered is {ordered}, there is {part} at {there}", ordered, there, part)
+def _slot(ordered: str, there: str, part: str, labels: dict[str, str]) -> Item:
+    """A slot is compared only where the host speaks the same language: PCI address, gpuburn's own name, or a label that
+    the board gives one of its GPUs."""
+    label = labels.get(part, "")
+    at = f"{there} ({label})" if label else there
+    if ordered.casefold() in (part.casefold(), there.casefold(), label.casefold()):
+        return Item("match", "gpu_slot", f"{at}, as ordered", ordered, there, part)
+    if comparable(ordered) or ordered.casefold() in (one.casefold() for one in labels.values()):
+        return Item("mismatch", "gpu_slot", f"ordered is {ordered}, there is {part} at {at}", ordered, there, part)
     why = f"{ordered} is a label, and the host tells PCI addresses: {part} is at {there}"
     return Item("not_comparable", "gpu_slot", why, ordered, there, part, seeable=False)
 
@@ -60,10 +66,11 @@ def comparable(slot: str) -> bool:
     return slot.count(":") == 2 or (digits != slot.lower() and digits.isdigit())
 
 
-def same(column: str, ordered: str, there: str) -> bool:
+def same(column: str, ordered: str, there: str, exact: bool = False) -> bool:
+    """exact: what told it leaves no margin."""
     about = COLUMNS[column]
     if about.form in ("number", "count", "lanes"):
-        low, high = about.shares
+        low, high = (1.0, 1.0) if exact else about.shares
         return float(ordered) * low <= float(there) <= float(ordered) * high
     return ordered.casefold() == there.casefold()
 
@@ -81,7 +88,7 @@ def _seeable(column: str, shown: Shown) -> tuple[bool, str]:
     if not shown.gpus and (of == "gpu" or column == "gpu_count"):
         return False, "a rehearsal shows no GPU"
     rooted = of == "dimm" or column in ("dimm_count", "product_serial", "board_serial", "chassis_serial")
-    physical = of in PHYSICAL or column in COUNTED
+    physical = of in PHYSICAL or column in COUNTED or column in LINK
     if shown.blind and (rooted or (physical and shown.virtual and column != "gpu_count")):
         return False, shown.blind
     return True, ""
@@ -93,7 +100,7 @@ def _kind(ordered: Ordered, shown: Shown, kind: Kind) -> Iterator[Item]:
     if not ordered.of(kind):
         yield from _each(kind, every, shown)
         return
-    pairing = pair(ordered.of(kind), shown.of(kind), kind)
+    pairing = pair(ordered.of(kind), shown.of(kind), kind, shown.labels)
     for part, name in pairing.pairs:
         for column, value in {**every, **part.values}.items():
             yield value_item(column, value, shown, name)

@@ -47,6 +47,8 @@ def amendments(path: Path) -> list[Amendment]:
 
 def amended(hosts: Iterable[Ordered], amends: list[Amendment], where: str) -> Manifest:
     """The manifest with every amendment applied, first one first."""
+    if not amends:
+        return words.settled(hosts)
     known = list(hosts)
     places = {(column, value): host.host for host in known for column, value in words.identities(host)}
     by_host = {one.host: one for one in known}

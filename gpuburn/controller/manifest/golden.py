@@ -45,14 +45,19 @@ def host(e: Expected, shown: Shown, left_out: list[str], taken: Taken) -> Iterat
     """
     own = {"host": e.host, "rack": e.rack, "unit": e.unit, "power_domain": e.power_domain, "delivery": e.delivery}
     own |= {name: value for name, value in shown.parts.get(HOST, {}).items() if COLUMNS[name].of == "host"}
-    yield _written(own, e.host, left_out, taken)
+    mine = _written(own, e.host, left_out, taken)
+    rows: Rows = []
     for kind in KINDS:
         for part, values in shown.of(kind).items():
             row = _written(values, f"{e.host} {part}", left_out, taken)
             if any(COLUMNS[name].identifies for name in row):
-                yield {"host": e.host, **row}
-            else:
-                left_out.append(f"{e.host} {part}: it tells no number of its own")
+                rows.append({"host": e.host, **row})
+                continue
+            left_out.append(f"{e.host} {part}: it tells no number of its own")
+            if kind == "gpu" and mine.pop("gpu_count", ""):
+                left_out.append(f"{e.host}: gpu_count: not each of them tells a number of its own")
+    yield mine
+    yield from rows
 
 
 def _written(values: dict[str, str], whose: str, left_out: list[str], taken: Taken) -> dict[str, str]:

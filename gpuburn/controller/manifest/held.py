@@ -7,13 +7,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from gpuburn import sku
 from gpuburn.controller.analysis import Statement
 from gpuburn.controller.manifest import file, judging
 from gpuburn.controller.manifest.shown import Shown
 from gpuburn.controller.reach import Way
 from gpuburn.controller.run import MANIFEST, Expected, Run
 from gpuburn.finding import Finding
-from gpuburn.manifest import Item, Lookup, Manifest
+from gpuburn.manifest import Item, Lookup, Manifest, Ordered
 from gpuburn.strict import Refused, known
 
 NAMED = 8  # hosts that a sentence lists
@@ -81,15 +82,38 @@ def absent(held: Book, run: Run) -> Iterator[Statement]:
         yield Statement("manifest.missing", why)
 
 
-def listed(manifest: Manifest | None, hosts: Iterable[Expected], source: str) -> None:
-    """Refuse before anything runs a host that the manifest does not list, with all such hosts in one message."""
+def listed(manifest: Manifest | None, hosts: Iterable[Expected], source: str, file: str) -> None:
+    """Refuse before anything runs a host that the manifest does not list, or of which it says another model or count of
+    GPUs than the inventory does: all such hosts in one message."""
+    if manifest is None:
+        return
     wrong = []
-    lookup = Lookup(manifest) if manifest else None
+    lookup, names = Lookup(manifest), [ordered.host for ordered in manifest.hosts]
     for one in hosts:
-        if manifest and lookup and lookup.host(one.host, one.rack, one.unit) is None:
-            try:
-                known(one.host, [ordered.host for ordered in manifest.hosts], f"{source}: gpuburn_manifest: host")
-            except Refused as error:
-                wrong.append(str(error).partition("; known:")[0])
+        ordered = lookup.host(one.host, one.rack, one.unit)
+        if ordered:
+            wrong += [f"{source}: host {one.host}: {why}" for why in _contradictions(one, ordered, file)]
+            continue
+        try:
+            known(one.host, names, f"{source}: gpuburn_manifest: host")
+        except Refused as error:
+            wrong.append(str(error).partition("; known:")[0])
     if wrong:
         raise Refused("\n".join(wrong))
+
+
+def _contradictions(one: Expected, ordered: Ordered, file: str) -> Iterator[str]:
+    """What the inventory says of a host's GPUs and the list says otherwise. A name that no SKU has contradicts none."""
+    if one.kind == "rehearsal":
+        return
+    there = f"{file}: host {ordered.host}"
+    models = {name: found.id for name in ordered.said("gpu_model") if (found := sku.match("", name))}
+    for column, said in (("sku", {name: name for name in ordered.said("sku")}), ("gpu_model", models)):
+        for name in sorted(name for name, model in said.items() if model != one.sku):
+            meant = f"{name}, which is {said[name]}" if said[name] != name else name
+            yield f"gpuburn_sku is {one.sku}, and {there}: {column} is {meant}; wanted is one model"
+    counted, listed = ordered.values.get("gpu_count", ""), len(ordered.of("gpu"))
+    if counted or listed:
+        number, what = (int(counted), "gpu_count is") if counted else (listed, "GPUs listed are")
+        if number != one.count:
+            yield f"gpuburn_gpu_count is {one.count}, and {there}: {what} {number}; wanted is one count"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import yaml
@@ -20,7 +23,8 @@ PLACES = {"unit": "unit", "power_domain": "power_domain", "delivery": "delivery"
 
 
 def made(manifest: Manifest, source: str) -> str:
-    """hosts.yml as text. Raises Refused where the list has no host that can be named, or two groups would be one."""
+    """hosts.yml as text. Raises Refused where the list has no host that can be named as its group is not."""
+    groups = _groups(dict.fromkeys(one.values["rack"] for one in manifest.hosts if one.values.get("rack")))
     racks: dict[str, dict[str, Any]] = {}
     loose: dict[str, dict[str, Any]] = {}
     for one in manifest.hosts:
@@ -28,9 +32,7 @@ def made(manifest: Manifest, source: str) -> str:
         if not rack:
             loose[one.host] = variables(one)
             continue
-        group = racks.setdefault(_group(rack), {"hosts": {}, "vars": {"gpuburn_rack": rack}})
-        if group["vars"]["gpuburn_rack"] != rack:
-            raise Refused(f"racks {group['vars']['gpuburn_rack']!r} and {rack!r} would be one group, {_group(rack)}")
+        group = racks.setdefault(groups[rack], {"hosts": {}, "vars": {"gpuburn_rack": rack}})
         group["hosts"][one.host] = variables(one)
     taken = {GROUP, *racks} & {one.host for one in manifest.hosts}
     if taken:
@@ -57,6 +59,16 @@ def variables(one: Ordered) -> dict[str, Any]:
     return found
 
 
-def _group(rack: str) -> str:
-    """A group's name as Ansible wants it: rack A01 is rack_a01."""
-    return f"rack_{re.sub(r'[^a-z0-9]+', '_', rack.lower()).strip('_') or 'unnamed'}"
+def _groups(racks: Iterable[str]) -> dict[str, str]:
+    """{rack: its group's name, as Ansible wants it}: rack A01 is rack_a01. A name that would be another rack's too, and
+    one that has no Latin letter, gets the lowest number that is free."""
+    plain = {rack: re.sub(r"[^a-z0-9]+", "_", rack.lower()).strip("_") for rack in racks}
+    count = Counter(plain.values())
+    found = {rack: f"rack_{name}" for rack, name in plain.items() if name and count[name] == 1}
+    taken = {*found.values()}
+    for rack, name in plain.items():
+        if rack not in found:
+            stem = f"rack_{name}_" if name else "rack_"
+            found[rack] = next(one for at in itertools.count(1) if (one := f"{stem}{at}") not in taken)
+            taken.add(found[rack])
+    return found

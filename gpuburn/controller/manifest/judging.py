@@ -1,5 +1,6 @@
-"""What the outcomes of a host's comparison lead to: findings. An item that can be compared and is not as ordered fails;
-one that cannot is incomplete, or not applicable where the host's environment or privileges hide it.
+"""What the outcomes of a host's comparison lead to: findings. An item that can be compared and is not as ordered fails
+(a port more than the list names is marginal); one that cannot is incomplete, or not applicable where the host's
+environment or privileges hide it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ VERDICTS: dict[Outcome, Verdict] = {
     "match": Verdict.PASS, "mismatch": Verdict.FAIL, "missing": Verdict.FAIL, "unexpected": Verdict.FAIL,
     "not_comparable": Verdict.INCOMPLETE, "not_in_manifest": Verdict.NOT_APPLICABLE,
 }  # fmt: skip
+EXTRA = "see whether the port is one of the board's; list it, or ask the vendor whose adapter it is"
 UNLISTED = "the manifest names no such host: nothing tells what was ordered of it"
 
 
@@ -40,7 +42,7 @@ def findings(found: Iterable[Item] | None, profiles: Iterable[str]) -> Iterator[
         else:
             yield _one(item, served)
     for column, many in matched.items():
-        told = ", ".join(dict.fromkeys(one.there for one in many[:NAMED]))
+        told = ", ".join(dict.fromkeys(one.told for one in many[:NAMED]))
         why = f"{told}, as ordered" if len(many) == 1 else f"{len(many)} as ordered: {told}"
         yield _finding("manifest.match", column, Verdict.PASS, why, served, HOST)
 
@@ -53,10 +55,15 @@ def unproven(why: str, profiles: Iterable[str]) -> Finding:
 def _one(item: Item, served: tuple[str, ...]) -> Finding:
     if item.outcome == "not_comparable" and not item.seeable:
         return _finding("not_observable", item.column, Verdict.NOT_APPLICABLE, item.why, served, item.subject)
-    code = f"manifest.{item.outcome}"
-    return _finding(code, item.column, VERDICTS[item.outcome], item.why, served, item.subject)
+    verdict = Verdict.PASS if item.extra else VERDICTS[item.outcome]
+    return _finding(f"manifest.{item.outcome}", item.column, verdict, item.why, served, item.subject, item.extra)
 
 
-def _finding(code: str, column: str, verdict: Verdict, why: str, served: tuple[str, ...], subject: str) -> Finding:
+def _finding(
+    code: str, column: str, verdict: Verdict, why: str, served: tuple[str, ...], subject: str, marginal: bool = False
+) -> Finding:  # fmt: skip
     evidence = "identity.json" if subject == HOST or "." in subject else ""
-    return finding(code, about(column), verdict, why, SOURCE, served, subject=subject, evidence=evidence)
+    action = EXTRA if marginal else ""
+    return finding(
+        code, about(column), verdict, why, SOURCE, served, action, marginal, subject=subject, evidence=evidence
+    )

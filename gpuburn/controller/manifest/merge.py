@@ -9,8 +9,12 @@ from typing import NoReturn
 
 from gpuburn.controller.manifest.rows import Heading, Row, place
 from gpuburn.controller.run import NAME
-from gpuburn.manifest import COLUMNS, EACH, KEYS, KINDS, Kind, Ordered, Part
+from gpuburn.manifest import COLUMNS, COUNTED, EACH, KEYS, KINDS, Kind, Ordered, Part, place as at
 from gpuburn.strict import Refused
+
+PART_OF: dict[str, Kind] = {name: about.of for name, about in COLUMNS.items() if about.of in KINDS}
+TELLING = frozenset(name for name, about in COLUMNS.items() if about.identifies)
+UNIQUE = frozenset(name for name, about in COLUMNS.items() if about.unique)
 
 
 @dataclass
@@ -22,22 +26,29 @@ class Merged:
     hosts: dict[str, Ordered] = field(default_factory=dict)
     said: dict[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
     first: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
 
     def take(self, row: Row) -> None:
-        name = self._name(row)
-        host = self.hosts.setdefault(name, Ordered(name))
+        host = self._host(row)
         by_kind: dict[Kind, dict[str, tuple[str, ...]]] = {}
         for column, found in row.values.items():
-            of = COLUMNS[column].of
-            if of in KINDS:
-                by_kind.setdefault(of, {})[column] = found
-            else:
+            if kind := PART_OF.get(column):
+                by_kind.setdefault(kind, {})[column] = found
+            elif host.values.get(column) != found[0]:  # most rows of a host say the same of it
                 self._one(host, column, found[0], row.line)
         for kind, mine in by_kind.items():
-            if any(COLUMNS[column].identifies for column in mine):
+            if not TELLING.isdisjoint(mine):
                 self._parts(host, kind, mine, row.line)
             else:
                 self._each(host, kind, {column: found[0] for column, found in mine.items()}, row.line)
+
+    def _host(self, row: Row) -> Ordered:
+        """The host of a row, a new one where none has its name."""
+        said = row.values.get("host", ("",))[0]
+        name = said if said in self.hosts else self._name(row)
+        if name not in self.hosts:
+            self.hosts[name], self.lines[name] = Ordered(name), row.line
+        return self.hosts[name]
 
     def refuse(self, line: int, column: str, why: str) -> NoReturn:
         raise Refused(f"{place(self.where, line, self.headings[column])}: {why}")
@@ -73,7 +84,7 @@ class Merged:
 
     def _parts(self, host: Ordered, kind: Kind, mine: dict[str, tuple[str, ...]], line: int) -> None:
         """The parts of one row: several where its cells hold several numbers; the rest of the row is of each."""
-        told = {column: found for column, found in mine.items() if COLUMNS[column].identifies}
+        told = {column: found for column, found in mine.items() if column in TELLING}
         longest = max(told, key=lambda column: len(told[column]))
         for column, found in told.items():
             if len(found) != len(told[longest]):
@@ -82,7 +93,7 @@ class Merged:
         for index in range(len(told[longest])):
             values = {column: found[index] for column, found in told.items()}
             for column, value in values.items():
-                self._once("" if COLUMNS[column].unique else host.host, column, value, line)
+                self._once("" if column in UNIQUE else host.host, column, value, line)
             host.parts.append(Part(kind, {**values, **rest}))
 
     def _once(self, scope: str, column: str, value: str, line: int) -> None:
@@ -90,6 +101,41 @@ class Merged:
         if before := self.first.get(key):
             self.refuse(line, column, f"{value!r} is in line {before} already; a part is listed once")
         self.first[key] = line
+
+    def agree(self) -> None:
+        """Refuse a list that contradicts itself: two names of one host, two hosts in one place, counts that are not."""
+        names: dict[str, str] = {}
+        places: dict[tuple[str, str], str] = {}
+        for host in self.hosts.values():
+            if (other := names.setdefault(host.host.casefold(), host.host)) != host.host:
+                why = f"{host.host!r}, and {other!r} in line {self.lines[other]}: they differ in case only"
+                self.refuse(self.lines[host.host], "host", f"{why}; wanted is one name for a host")
+            self._apart(host, places)
+            for column, kind in COUNTED.items():
+                self._counted(host, column, kind)
+
+    def _apart(self, host: Ordered, places: dict[tuple[str, str], str]) -> None:
+        """One host in one rack unit, but for the hosts of one chassis."""
+        if not ("rack" in host.values and "unit" in host.values):
+            return
+        other = places.setdefault(at(host.values["rack"], host.values["unit"]), host.host)
+        chassis = [self.hosts[name].values.get("chassis_serial", "").casefold() for name in (other, host.host)]
+        if other == host.host or (chassis[0] and chassis[0] == chassis[1]):
+            return
+        there = f"rack {host.values['rack']}, unit {host.values['unit']} is of host {host.host}"
+        why = f"{there}, and of host {other} in line {self.said[other, 'unit'][1]}"
+        wanted = "wanted is one host in a unit, or one chassis_serial"
+        self.refuse(self.said[host.host, "unit"][1], "unit", f"{why}; {wanted}")
+
+    def _counted(self, host: Ordered, column: str, kind: Kind) -> None:
+        """A list that numbers GPUs numbers all of them; of other parts it may leave some out, never number more."""
+        parts, count = host.of(kind), int(host.values.get(column, "-1"))
+        if count < 0 or not parts or len(parts) == count or (kind != "gpu" and len(parts) < count):
+            return
+        value = next((name, one) for name, one in parts[0].values.items() if COLUMNS[name].identifies)
+        first = self.first["" if COLUMNS[value[0]].unique else host.host, value[0], value[1].casefold()]
+        why = f"{count} for host {host.host}, and {len(parts)} {kind} are listed, the first in line {first}"
+        self.refuse(self.said[host.host, column][1], column, f"{why}; wanted is one count")
 
 
 NEEDS = {"nic": "wanted is nic_mac beside it", "nvme": "wanted is nvme_serial beside it"}
@@ -110,4 +156,5 @@ def merge(rows: Iterable[Row], headings: dict[str, Heading], where: str) -> list
         merged.take(row)
     if not merged.hosts:
         raise Refused(f"{where}: no host; wanted is at least one line below the headings")
+    merged.agree()
     return list(merged.hosts.values())

@@ -22,14 +22,19 @@ class Pairing:
     untold: list[str] = field(default_factory=list)
 
 
-def pair(ordered: list[Part], there: dict[str, dict[str, str]], kind: Kind) -> Pairing:
-    """Pair the parts of one kind. A number decides before a slot does: a part in another slot is still that part."""
+def pair(
+    ordered: list[Part], there: dict[str, dict[str, str]], kind: Kind, labels: dict[str, str] | None = None
+) -> Pairing:
+    """Pair the parts of one kind. A number decides before a slot does: a part in another slot is still that part.
+
+    labels: what the board calls the slots of these parts.
+    """
     found = Pairing(ordered=list(ordered))
     left = dict(there)
     columns = [name for name, about in COLUMNS.items() if about.of == kind and about.identifies]
     numbers = [name for name in columns if COLUMNS[name].form != "slot"]
     for column in [*numbers, *(name for name in columns if name not in numbers)]:
-        _by(found, left, column)
+        _by(found, left, column, labels or {})
     if kind == "gpu" and len(found.ordered) == len(left) == 1 and len(ordered) == len(there):
         found.pairs.append((found.ordered.pop(), left.popitem()[0]))
     if _alike(found.ordered) and len(found.ordered) == len(left):  # which is which makes no difference
@@ -47,11 +52,12 @@ def pair(ordered: list[Part], there: dict[str, dict[str, str]], kind: Kind) -> P
     return found
 
 
-def _by(found: Pairing, left: dict[str, dict[str, str]], column: str) -> None:
-    """Pair what one column tells; the host's own name of a part stands for a slot, too."""
+def _by(found: Pairing, left: dict[str, dict[str, str]], column: str, labels: dict[str, str]) -> None:
+    """Pair what one column tells; the host's own name of a part and the board's label stand for a slot, too."""
     by_value = {values[column].casefold(): name for name, values in left.items() if column in values}
     if COLUMNS[column].form == "slot":
         by_value |= {name.casefold(): name for name in left}
+        by_value |= {labels[name].casefold(): name for name in left if name in labels}
     for part in list(found.ordered):
         name = by_value.pop(part.values.get(column, "").casefold(), "")
         if name and name in left:

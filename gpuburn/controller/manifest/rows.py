@@ -9,13 +9,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpuburn.controller.manifest import cells
+from gpuburn.controller.manifest import cells, text as texts
 from gpuburn.manifest import COLUMNS
 from gpuburn.strict import Refused, short
 
 ROWS = 1_000_000  # ten thousand hosts with a row for each of a hundred parts
 WIDEST = 100  # columns
-DELIMITERS = ",;\t"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +50,16 @@ def place(where: str, line: int, heading: Heading) -> str:
 
 def read(text: str, where: str) -> tuple[dict[str, Heading], Iterator[Row]]:
     """The headings and the rows below them. Raises Refused, while rows are taken too, with line and column."""
-    first = text.partition("\n")[0]
-    delimiter = max(DELIMITERS, key=first.count)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    records = _records(reader, where)
+    records = _records(text, where)
     line, head = next(records, (1, []))
     headings = _headings(head, where, line)
     return {one.column: one for one in headings}, _rows(records, headings, where)
 
 
-def _records(reader: Iterator[list[str]], where: str) -> Iterator[tuple[int, list[str]]]:
+def _records(text: str, where: str) -> Iterator[tuple[int, list[str]]]:
     """(first line, cells) of every record that is not empty."""
+    delimiter = texts.delimiter(text)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     before = 0
     while True:
         try:
@@ -69,9 +67,9 @@ def _records(reader: Iterator[list[str]], where: str) -> Iterator[tuple[int, lis
         except StopIteration:
             return
         except csv.Error as error:
-            raise Refused(f"{where}: line {before + 1}: not CSV: {error}") from None
-        line, before = before + 1, reader.line_num  # type: ignore[attr-defined]
-        if any(cell.strip() for cell in record):
+            raise Refused(f"{where}: {texts.fault(text, before + 1, delimiter)}: not CSV: {error}") from None
+        line, before = before + 1, reader.line_num
+        if any(map(str.strip, record)):
             yield line, record
 
 
@@ -102,7 +100,7 @@ def _rows(records: Iterator[tuple[int, list[str]]], headings: list[Heading], whe
             raise Refused(
                 f"{where}: line {line}: more than {ROWS} rows; wanted is a file for each part of the delivery"
             )
-        if len(record) > len(headings) and any(cell.strip() for cell in record[len(headings) :]):
+        if len(record) > len(headings) and any(map(str.strip, record[len(headings) :])):
             raise Refused(f"{where}: line {line}, column {len(headings) + 1}: a cell beyond the last heading")
         taken: dict[str, tuple[str, ...]] = {}
         for heading, cell in zip(headings, record):

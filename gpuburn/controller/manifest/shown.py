@@ -6,7 +6,6 @@ Which source and key of the host's identity, which fact or measurement tells a c
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
@@ -29,6 +28,8 @@ class Shown:
 
     whole: kinds of which every part that is there has shown itself. blind: why DMI tables and the like cannot be seen
     (environment, privileges), "" if they can; virtual: parts beside the GPUs may be a hypervisor's.
+    labels: what the board's own tables call a GPU's slot. by: {"part.column": what told it}, where several can; exact:
+    "part.column" of what leaves no margin.
     """
 
     parts: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -37,6 +38,9 @@ class Shown:
     blind: str = ""
     virtual: bool = False
     gpus: bool = True
+    labels: dict[str, str] = field(default_factory=dict)
+    by: dict[str, str] = field(default_factory=dict)
+    exact: list[str] = field(default_factory=list)
 
     def of(self, kind: Kind) -> dict[str, dict[str, str]]:
         """The parts of one kind, by name."""
@@ -72,12 +76,6 @@ def _share(of: float) -> Reading:
     return read
 
 
-def _gen(text: str) -> str:
-    """PCI Express generations by their GT/s (PCI-SIG), as the kernel writes them: "32.0 GT/s PCIe"."""
-    rate = re.match(r"[\d.]+", text)
-    return {"2.5": "1", "5.0": "2", "8.0": "3", "16.0": "4", "32.0": "5", "64.0": "6"}.get(rate[0] if rate else "", "")
-
-
 PREFIX: dict[Kind, str] = {"gpu": "gpu", "nic": "nic.", "nvme": "disk.nvme", "dimm": "dimm.", "host": HOST}
 # {column: keys of the part's source, the first that is there counts, and how it is read}
 SOURCES: dict[Kind, Table] = {
@@ -95,15 +93,17 @@ SOURCES: dict[Kind, Table] = {
         "dimm_part": (("part",), _as_is), "dimm_size_gib": (("size",), _share(1024)),
     },
 }  # fmt: skip
-GPU: Table = {"gpu_part": (("board_part",), _as_is)}  # of nvml.gpu<N>
-GPU_PCI: Table = {
-    "pcie_gen": (("max_link_speed",), _gen), "pcie_width": (("max_link_width",), _share(1)),
-}  # of pci.<address>  # fmt: skip
 FACTS = {
     "identity.gpu_serial": "gpu_serial", "identity.gpu_uuid": "gpu_uuid", "identity.gpu_name": "gpu_model",
     "identity.gpu_vbios": "gpu_vbios", "identity.gpu_sku": "sku",
+    "gpu_health.part": "gpu_part",
 }  # fmt: skip
-MEASURED = {"telemetry.power_limit": "power_limit_w"}  # of a GPU, in W
+LOADED = ("gemm", "memory_bandwidth", "train", "serve")  # probes in which a GPU's link is up: at rest it falls back
+LINK: dict[str, tuple[str, Callable[[float, float], float]]] = {
+    "telemetry.pcie_gen": ("pcie_gen", max), "telemetry.pcie_width": ("pcie_width", min),
+}  # what came up, not what the card could hold  # fmt: skip
+AT_REST = "its generation was not measured under load, and at rest it falls back"
+MEASURED = {"telemetry.power_limit": "power_limit_w", "gpu_health.memory_total": "gpu_memory_gib"}  # in W, in GiB
 DMI = {
     "product_serial": "dmi.product_serial", "board_serial": "dmi.board_serial", "chassis_serial": "dmi.chassis_serial",
     "cpu_model": "cpu.model",
@@ -183,8 +183,11 @@ def _memory(found: Shown, look: Identity) -> None:
     modules = [values.get("dimm_size_gib", "") for values in found.of("dimm").values()]
     if modules and all(modules):
         found.parts.setdefault(HOST, {})["memory_gib"] = cells.amount(sum(map(float, modules)))
+        found.by[f"{HOST}.memory_gib"] = f"the sum of {len(modules)} memory module(s)"
+        found.exact.append(f"{HOST}.memory_gib")
     else:
         _put(found, look, HOST, "memory_gib", ("memory.total",), _share(2**20), "")
+        found.by[f"{HOST}.memory_gib"] = "MemTotal, what firmware and kernel leave"
 
 
 def _gpus(found: Shown, look: Identity, collected: Collected) -> None:
@@ -201,8 +204,24 @@ def _gpus(found: Shown, look: Identity, collected: Collected) -> None:
         if name in found.parts:
             if device.pci:
                 found.parts[name]["gpu_slot"] = device.pci
-            _put_all(found, look, name, f"pci.{device.pci}", GPU_PCI)
-            _put_all(found, look, name, f"nvml.{name}", GPU)
+                if label := look.value(f"pci.{device.pci}.slot"):
+                    found.labels[name] = label
+            _link(found, look, collected, name, f"pci.{device.pci}")
+
+
+def _link(found: Shown, look: Identity, collected: Collected, name: str, source: str) -> None:
+    """A GPU's PCIe link as it came up under load; without that, its lanes as PCI tells them, and no generation."""
+    mine = found.parts[name]
+    for outcome in (one for one in collected.outcomes if one.probe in LOADED):
+        for m in (m for m in outcome.measurements if m.name in LINK and m.subject == name):
+            column, worse = LINK[m.name]
+            mine[column] = cells.amount(worse(m.value, float(mine.get(column, m.value))))
+            found.by[f"{name}.{column}"] = "under load"
+    if "pcie_gen" not in mine:
+        found.missing[f"{name}.pcie_gen"] = AT_REST
+    if "pcie_width" not in mine:
+        _put(found, look, name, "pcie_width", ("current_link_width",), _share(1), source)
+        found.by[f"{name}.pcie_width"] = "at rest"
 
 
 def _fact(found: Shown, part: str, column: str, value: str) -> None:
@@ -212,11 +231,6 @@ def _fact(found: Shown, part: str, column: str, value: str) -> None:
         found.missing[f"{part}.{column}"] = value
     else:
         mine[column] = _as_is(value)
-
-
-def _put_all(found: Shown, look: Identity, part: str, source: str, table: Table) -> None:
-    for column, (keys, read) in table.items():
-        _put(found, look, part, column, keys, read, source)
 
 
 def _counts(found: Shown, look: Identity, collected: Collected) -> None:

@@ -12,17 +12,9 @@ from gpuburn.agent import device as devices
 from gpuburn.agent.inference.engine import Clock, Engine
 from gpuburn.agent.inference.model import Decoder, build
 from gpuburn.agent.inference.shape import Shape
+from tests.agent.threads import one_thread  # noqa: F401  the fixture, found here by name
 
 SMALL = Shape(layers=3, width=64, heads=8, kv_heads=2, hidden=96, vocab=160)
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Bits of CPU sums depend on the number of threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture

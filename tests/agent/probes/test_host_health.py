@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from gpuburn.agent import acs, clock, command, errors, fabric, hardware
+from gpuburn.agent import acs, clock, command, errors, fabric, hardware, nics, vpd
 from gpuburn.agent.look import Look
 from gpuburn.agent.nvml import Gpu, Seen
-from gpuburn.agent.probes import host_health
+from gpuburn.agent.probes import host_health, identity
 from gpuburn.measurement import Fact, Reading
 from gpuburn.plan import Device
 from gpuburn.probe import discover
@@ -22,11 +22,12 @@ GPUS = [Device(f"gpu{at}", "cuda", pci=pci) for at, pci in enumerate(("0000:18:0
 CARDS = Seen([Gpu(at, {"pci": one.pci, "memory": 80.0}) for at, one in enumerate(GPUS)], driver="550.90.07")
 
 
-def taken(root: Path, smart: Any = SMART, cards: Seen = CARDS, devices: list[Device] = GPUS, told_acs: Any = None
-          ) -> tuple[dict[str, float], dict[str, str]]:  # fmt: skip
+def taken(root: Path, smart: Any = SMART, cards: Seen = CARDS, devices: list[Device] = GPUS, told_acs: Any = None,
+          bridges: Any = None, role: str = "data") -> tuple[dict[str, float], dict[str, str]]:  # fmt: skip
     """Numbers and facts."""
-    given = {"smart": smart, "acs": told_acs or {"bridges": 2, "redirecting": []}}
-    found = list(host_health.read(Look(root), hardware.look(root), given, devices, cards))
+    given = {"smart": smart, "acs": told_acs or {"bridges": 2, "redirecting": []},
+             "bridges": bridges or {"addresses": []}}  # fmt: skip
+    found = list(host_health.read(Look(root), hardware.look(root), given, devices, cards, [role]))
     readings = [one for one in found if isinstance(one, Reading)]
     facts = [one for one in found if isinstance(one, Fact)]
     assert len({one.metric for one in readings}) == len(readings) and len({one.name for one in facts}) == len(facts)
@@ -54,6 +55,7 @@ def test_a_sound_server_gives_every_number(hgx):
         "aer_correctable": 0, "aer_nonfatal": 0, "aer_fatal": 0, "memory_corrected": 0, "memory_uncorrected": 0,
         "ib_symbol_errors": 0, "ib_link_downed": 0, "ib_recoveries": 0, "ib_receive_errors": 0, "ib_down": 0,
         "ib_rate": 50, "nic_up": 1, "nic_speed": 50, "nic_carrier_changes": 2, "disk_warnings": 0,
+        "disk_silent": 0,
         "disk_media_errors": 0, "disk_used": 3, "disk_spare": 98, "disk_hours": 120, "swap": 0, "numa_nodes": 2,
         "clock_unsynchronised": 0, "clock_offset": 0.25, "clock_error": 0.5, "driver_differs": 0, "fabric_differs": 0,
     }  # fmt: skip
@@ -97,6 +99,22 @@ def test_each_fault_changes_its_number_and_no_other_counter(hgx, file, value, me
     assert (facts["odd"] != "nothing") == metric.startswith(("memory_", "ib_"))
 
 
+def test_which_links_are_up_and_how_fast_is_told_for_the_fleet_to_compare(hgx):
+    _, facts = taken(hgx.root)
+    count = facts["infiniband"].split()[2]
+    assert facts["ib_active"] == f"{count} of {count} ports" and facts["nics_up"].endswith(" 400000 Mbit/s")
+
+
+def test_a_size_of_memory_that_is_none_is_a_reason_and_no_crash(hgx):
+    hgx.write("proc/meminfo", "MemTotal: abc kB\nSwapTotal: 12\n")
+    look = hardware.look(hgx.root)
+    assert look.missing["memory.total"] == "MemTotal in /proc/meminfo is 'abc kB', which is no size"
+    assert "memory.swap" in look.missing
+    numbers, facts = taken(hgx.root)
+    assert "memory_ratio" not in numbers and facts["gpu_memory"].startswith("unknown")
+    assert "memory" not in {one.metric for one in identity.counts(look, CARDS) if isinstance(one, Reading)}
+
+
 def test_without_an_active_port_there_is_no_rate(hgx):
     hgx.write("sys/class/infiniband/mlx5_0/ports/1/state", "1: DOWN")
     numbers, facts = taken(hgx.root)
@@ -108,14 +126,66 @@ def test_without_an_active_port_there_is_no_rate(hgx):
 )
 def test_a_disk_that_warns_counts_once_and_is_named(hgx, key, value, metric):
     numbers, facts = taken(hgx.root, {**SMART, "nvme1n1": {**GOOD, key: value}})
-    assert numbers[metric] == 1 and facts["odd"] == f"nvme1n1 {key} {value}"
+    assert numbers[metric] == 1 and facts["odd"] == f"nvme1n1 (data) {key} {value}"
 
 
-def test_one_silent_disk_leaves_no_nought_but_hides_no_fault(hgx):
+def test_one_silent_disk_is_named_and_counted_and_the_others_are_judged(hgx):
     silent = {"nvme0n1": {"unknown": "gave no answer in time"}, "nvme1n1": {**GOOD, "warning": 1}}
     numbers, facts = taken(hgx.root, silent)
-    assert facts["smart"] == "unknown: nvme0n1: gave no answer in time" == facts["smart_nvme"]
-    assert {name: value for name, value in numbers.items() if name.startswith("disk")} == {"disk_warnings": 1}
+    assert facts["smart"] == "read of 1 disks (nvme1n1); nvme0n1: gave no answer in time"
+    assert facts["smart_nvme"] == "1 disks"
+    assert numbers["disk_warnings"] == numbers["disk_silent"] == 1 and numbers["disk_media_errors"] == 0
+
+
+def test_a_virtual_disk_without_smart_is_named_and_nothing_is_missed_of_it(hgx):
+    sound, _ = taken(hgx.root)
+    numbers, facts = taken(hgx.root, {**SMART, "sda": {"none": "it has no SMART"}})
+    assert numbers == sound and facts["smart"] == "read of 2 disks (nvme0n1, nvme1n1); sda: it has no SMART"
+    numbers, facts = taken(hgx.root, {"sda": {"none": "it has no SMART"}})
+    assert facts["smart"] == "none: sda: it has no SMART" == facts["smart_nvme"]
+    assert not [name for name in numbers if name.startswith("disk")]
+
+
+def test_where_every_disk_is_silent_there_is_no_number(hgx):
+    numbers, facts = taken(hgx.root, {"sda": {"unknown": "gave no answer in time"}})
+    assert facts["smart"] == "unknown: sda: gave no answer in time" == facts["smart_ata"]
+    assert not [name for name in numbers if name.startswith("disk")]
+
+
+SSD = {"warning": 0, "media_errors": 0, "reallocated": 0, "used": 4, "hours": 7}
+COUNTING = {"media_errors": 0, "reallocated": 3, "hours": 9}
+
+
+def test_wear_is_told_of_every_kind_of_disk_and_spare_blocks_of_nvme_alone(hgx):
+    numbers, facts = taken(hgx.root, {"sda": SSD})
+    assert numbers["disk_used"] == 4 and facts["smart_wear"] == "1 disks"
+    assert "disk_spare" not in numbers and facts["smart_nvme"] == "none: no such disk"
+
+
+def test_a_disk_that_does_not_assess_itself_is_counted_for_what_it_counts(hgx):
+    numbers, facts = taken(hgx.root, {"sda": COUNTING})
+    assert (numbers["disk_media_errors"], numbers["disk_reallocated"]) == (0, 3) and "disk_warnings" not in numbers
+    assert facts["smart"] == "read of 1 disks (sda)" and facts["smart_warns"] == "none: no such disk"
+    assert taken(hgx.root, {"sda": COUNTING, "sdb": {**SSD, "warning": 1}})[0]["disk_warnings"] == 1
+
+
+def test_the_disk_that_holds_the_system_is_told_apart_from_the_others(hgx):
+    hgx.holds("sys/block/nvme0n1")
+    worn = {"nvme0n1": {**GOOD, "media_errors": 2, "used": 60}, "nvme1n1": {**GOOD, "warning": 4}}
+    system, facts = taken(hgx.root, worn, role="system")
+    assert (system["disk_media_errors"], system["disk_used"], system["disk_warnings"]) == (2, 60, 0)
+    assert facts["smart"] == "read of 1 disks (nvme0n1)" and facts["odd"] == "nvme0n1 (system) media_errors 2"
+    data, facts = taken(hgx.root, worn, role="data")
+    assert (data["disk_media_errors"], data["disk_used"], data["disk_warnings"]) == (0, 3, 1)
+    assert facts["smart"] == "read of 1 disks (nvme1n1)" and facts["odd"] == "nvme1n1 (data) warning 4"
+
+
+def test_a_role_that_no_disk_has_is_none_and_where_nobody_tells_all_disks_are_data(hgx):
+    numbers, facts = taken(hgx.root, role="system")
+    assert facts["smart"] == "none: no system disk that shows" and not [n for n in numbers if n.startswith("disk")]
+    hgx.holds("sys/block/nvme0n1")
+    numbers, facts = taken(hgx.root, {"nvme0n1": GOOD}, role="data")
+    assert facts["smart"] == "none: no data disk that shows" and not [n for n in numbers if n.startswith("disk")]
 
 
 def test_disks_that_only_root_may_ask_are_unknown(hgx):
@@ -144,6 +214,43 @@ def test_switches_without_a_fabric_manager_are_told(hgx, monkeypatch):
     assert (
         facts["fabric_manager"] == "unknown: 1 NVSwitches and no nv-fabricmanager" and "fabric_differs" not in numbers
     )
+
+
+@pytest.fixture
+def b200(hgx, monkeypatch) -> machines.Machine:
+    """The server's NVSwitch behind a function of a ConnectX-7, whose port has no link."""
+    (hgx.root / "sys/bus/pci/devices/0000:85:00.0").unlink()
+    bridge = hgx.nic("ibp9s0", "pci0000:08/0000:09:00.0", "00:00:00:00:00:09")
+    hgx.write(f"{bridge}/vpd", b"\x82\x07\x00Bridge \x90\x0e\x00V0\x0bSMDL=SW_MNG\x78")
+    hgx.port("mlx5_9", bridge, state="1: DOWN")
+    monkeypatch.setattr(command, "PLACES", "/nowhere")
+    return hgx
+
+
+def test_switches_behind_an_adapter_need_a_fabric_manager_and_are_no_network(b200):
+    assert nics.bridges(Look(b200.root)) == {"addresses": ["0000:09:00.0"]}
+    numbers, facts = taken(b200.root, bridges={"addresses": ["0000:09:00.0"]})
+    assert facts["fabric_manager"] == "unknown: 1 adapters that lead to NVSwitches and no nv-fabricmanager"
+    assert (numbers["ib_down"], numbers["ib_rate"], numbers["nic_up"]) == (0, 50, 1) and facts["odd"] == "nothing"
+
+
+def test_a_worker_that_may_not_read_who_an_adapter_is_goes_by_what_root_read(b200, monkeypatch):
+    monkeypatch.setattr(vpd, "manages_switches", lambda seen, path: False)
+    assert taken(b200.root)[0]["ib_down"] == 1
+    assert taken(b200.root, bridges={"addresses": ["0000:09:00.0"]})[0]["ib_down"] == 0
+
+
+def test_without_root_nobody_knows_whether_an_adapter_leads_to_switches(b200):
+    told = taken(b200.root, bridges={"unknown": "needs root"})[1]["fabric_manager"]
+    assert told.startswith("unknown: no nv-fabricmanager") and told.endswith("needs root")
+
+
+def test_a_tray_of_a_larger_fabric_needs_no_fabric_manager(tmp_path, monkeypatch):
+    """GB200: no switch, and no adapter that leads to one."""
+    monkeypatch.setattr(command, "PLACES", "/nowhere")
+    one = machines.Machine(tmp_path)
+    one.port("mlx5_0", one.nic("ens1", "pci0000:35/0000:36:00.0", "b8:3f:d2:aa:00:01"))
+    assert fabric.manager(Look(tmp_path), nics.bridges(Look(tmp_path))) == "none: not installed, and no NVSwitch"
 
 
 def test_a_fabric_manager_of_another_version_differs(hgx):
@@ -179,8 +286,23 @@ def test_governors_that_differ_are_all_named(hgx):
     (0, 0x2001, True, 1.5), (0, 0x0001, True, 1500.0), (5, 0x2001, False, 1.5), (0, 0x2040, False, 1.5),
 ])  # fmt: skip
 def test_the_kernels_clock(state, status, synchronised, offset):
-    told = clock.Timex(status=status, offset=1_500_000, esterror=250)
-    assert clock.of(state, told) == clock.Clock(synchronised, offset, 0.25)
+    told = clock.Timex(status=status, offset=1_500_000, esterror=250, maxerror=16_000_000)
+    found = clock.of(state, told)
+    assert found == clock.Clock(synchronised, offset, 0.25)
+    assert found.told == ("synchronised" if synchronised else "not synchronised")
+
+
+@pytest.mark.parametrize(("status", "maxerror", "told"), [
+    (0x0040, 17288, "kept, not marked"), (0x0040, 15_999_999, "kept, not marked"),
+    (0x0040, 16_000_000, "not synchronised"), (0x1040, 17288, "not synchronised"),
+])  # fmt: skip
+def test_a_clock_that_is_kept_without_a_mark_is_kept(hgx, monkeypatch, status, maxerror, told):
+    """chrony without rtcsync leaves STA_UNSYNC, for which adjtimex answers TIME_ERROR, and writes both errors."""
+    found = clock.of(5, clock.Timex(status=status, maxerror=maxerror, esterror=200))
+    monkeypatch.setattr(clock, "clock", lambda: found)
+    numbers, facts = taken(hgx.root)
+    assert facts["clock"] == told and numbers["clock_error"] == 0.2
+    assert numbers["clock_unsynchronised"] == (told == "not synchronised")
 
 
 def test_a_sandbox_that_hides_the_clock_is_a_reason(hgx, monkeypatch):
@@ -221,6 +343,6 @@ def test_bridges_that_redirect_are_named(tmp_path):
 def test_memory_without_ecc_has_no_errors_to_count_and_memory_with_it_must_be_counted(tmp_path, checked, told):
     machines.workstation(tmp_path)
     given = {"ecc": {"modules": 2, "checked": checked}}
-    found = list(host_health.read(Look(tmp_path), hardware.look(tmp_path), given, [], Seen()))
+    found = list(host_health.read(Look(tmp_path), hardware.look(tmp_path), given, [], Seen(), ["data"]))
     [edac] = [one.value for one in found if isinstance(one, Fact) and one.name == "edac"]
     assert edac.startswith(told)

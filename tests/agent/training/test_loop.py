@@ -2,11 +2,12 @@
 
 import dataclasses
 import math
+import os
 
 import pytest
 import torch
 
-from gpuburn.agent.training.loop import Training, reproducible
+from gpuburn.agent.training.loop import FIXED_ORDER, Training, reproducible
 from tests.agent.training.alone import RECIPE, device, group
 
 
@@ -95,3 +96,13 @@ def test_at_a_rate_of_nothing_no_weight_moves(tmp_path):
     before = training.parameters()
     training.advance()
     assert training.parameters() == before and training.updates.item() == 1
+
+
+def test_the_environment_is_as_it_was_when_the_block_is_over(monkeypatch):
+    for name in FIXED_ORDER:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NCCL_ALGO", "Tree")
+    before = dict(os.environ)
+    with reproducible():
+        assert {**FIXED_ORDER, "NCCL_ALGO": "Tree"}.items() <= os.environ.items(), "a step's own goes first"
+    assert dict(os.environ) == before

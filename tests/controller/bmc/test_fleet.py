@@ -128,6 +128,22 @@ def test_the_start_is_looked_at_once_and_never_after_the_host_was_at_work(run: R
     assert fleet.ask(run, "start", variables(bmc), 13.0) == {}
 
 
+def test_the_first_finding_is_looked_at_once_while_the_host_is_at_work(run: Run, bmc: Bmc) -> None:
+    fleet.ask(run, "start", variables(bmc), 10.0)
+    assert fleet.ask(run, "finding", variables(bmc), 11.0) == {}, "nothing was started"
+    run.note(12.0, "started", "node0")
+    bmc.tree[SEL]["Members"].append(tree.entry(9, "Critical", "GPU3 fell off the bus"))
+    assert fleet.ask(run, "finding", variables(bmc), 13.0) == {"node0": ""}
+    assert fleet.ask(run, "finding", variables(bmc), 14.0) == {}
+    bmc.tree[SEL]["Members"].pop()
+    fleet.ask(run, "end", variables(bmc), 20.0)
+    looks = kept.looks(run, "node0", run.by_host()["node0"])
+    assert [(one.moment, one.at) for one in looks] == [("start", 10.0), ("finding", 13.0), ("end", 20.0)]
+    assert found(run)["bmc.event_critical"] == "fail"
+    report.make(run, runs.ISSUED)
+    assert "first hardware finding" in (run.host("node0") / "index.html").read_text()
+
+
 def test_the_end_is_looked_at_until_the_result_was_home(run: Run, bmc: Bmc) -> None:
     both(run, bmc)
     assert fleet.ask(run, "end", variables(bmc), 21.0) == {"node0": ""}

@@ -51,6 +51,31 @@ def test_a_host_with_eight_gpus_tells_its_parts(bmc: Bmc) -> None:
     assert len(seen.log.keys) == 2 and not seen.log.missing and seen.log.lines == []
 
 
+def test_parts_tell_how_they_are_and_one_that_does_not_is_not_made_up(bmc: Bmc) -> None:
+    bmc.tree["Systems/HGX_Baseboard_0/Processors/GPU_SXM_3"]["Status"] = {"State": "Enabled", "Health": "Critical"}
+    bmc.tree["Systems/HGX_Baseboard_0/Processors/GPU_SXM_4"]["Status"] = {"State": "Enabled", "Health": None}
+    bmc.tree["Systems/System_0"]["MemorySummary"]["Status"] = {"Health": "Warning"}
+    bmc.tree["Chassis/Chassis_0/ThermalSubsystem"]["Fans"] = tree.ref("Chassis/Chassis_0/ThermalSubsystem/Fans")
+    fans = "Chassis/Chassis_0/ThermalSubsystem/Fans"
+    bmc.tree[fans] = tree.collection(fans, "Fan1", "Fan2")
+    bmc.tree[f"{fans}/Fan1"], bmc.tree[f"{fans}/Fan2"] = (
+        {"Status": {"Health": "Warning"}},
+        {"Status": {"State": "Absent"}},
+    )
+    health = take(bmc).health
+    assert health["bmc.gpu.GPU_SXM_3"] == "Critical" and "bmc.gpu.GPU_SXM_4" not in health
+    assert health["bmc.system.System_0.memory"] == "Warning" and health["bmc.processor.CPU_0"] == "OK"
+    assert health["bmc.chassis.Chassis_0"] == health["bmc.gpu.HGX_GPU_SXM_3"] == "OK"
+    assert {name: word for name, word in health.items() if ".fan." in name} == {"bmc.fan.Fan1": "Warning"}
+
+
+def test_fans_of_the_older_form_are_heard_too(bmc: Bmc) -> None:
+    del bmc.tree["Chassis/Chassis_0"]["ThermalSubsystem"]
+    bmc.tree["Chassis/Chassis_0"]["Thermal"] = tree.ref("Chassis/Chassis_0/Thermal")
+    bmc.tree["Chassis/Chassis_0/Thermal"] = {"Fans": [{"MemberId": "0", "Status": {"Health": "Critical"}}, 7]}
+    assert take(bmc).health["bmc.fan.0"] == "Critical"
+
+
 def test_the_session_is_opened_with_the_account_and_closed_again(bmc: Bmc) -> None:
     take(bmc)
     assert [one for one in bmc.asked if one[0] != "GET"] == [("POST", SESSIONS), ("DELETE", f"{SESSIONS}/1")]
@@ -257,3 +282,66 @@ def test_a_log_that_was_not_read_at_the_start_tells_nothing_of_the_run(bmc: Bmc)
 def test_without_a_look_at_the_start_old_lines_accuse_nobody(bmc: Bmc) -> None:
     log = take(bmc, moment="end").log
     assert (log.counts, log.lines) == ({}, []) and "nothing to compare" in log.missing
+
+
+RING = [tree.entry(one, "OK", f"line {one}") for one in range(1, 513)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (RING[:2], []),
+        (RING[:2], [tree.entry(1, "OK", "Log cleared")]),
+        (RING, [tree.entry(one, "OK", f"line {one}") for one in range(2000, 2512)]),
+        (RING[:9], [*RING[:3], *RING[5:9], tree.entry(10, "OK", "x"), tree.entry(11, "OK", "y")]),
+        (RING[:9], RING[5:9]),
+        (RING[:3], [*RING[:2], tree.entry(10, "OK", "x")]),
+    ],
+    ids=["cleared", "cleared, and says so", "wrapped round", "a hole in it", "shorter than it was", "its newest gone"],
+)
+def test_a_log_whose_known_lines_are_gone_tells_nothing_of_the_run(bmc: Bmc, before: Any, after: Any) -> None:
+    bmc.tree[SEL]["Members"] = before
+    first = take(bmc).log
+    bmc.tree[SEL]["Members"] = after
+    log = take(bmc, moment="end", before=first).log
+    assert "lines known from the start are gone" in log.missing and "LogServices.SEL" in log.missing
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_full_log_that_drops_its_oldest_lines_is_read(bmc: Bmc, turned: bool) -> None:
+    order = -1 if turned else 1
+    bmc.tree[SEL]["Members"] = RING[::order]
+    first = take(bmc).log
+    bmc.tree[SEL]["Members"] = [*RING[2:], tree.entry(513, "OK", "a"), tree.entry(514, "Warning", "slow fan")][::order]
+    log = take(bmc, moment="end", before=first).log
+    assert (log.missing, log.counts) == ("", {"Warning": 1, "OK": 1})
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"),
+    [
+        ({"Severity": "critical"}, "Critical"),
+        ({"Severity": "WARNING"}, "Warning"),
+        ({"Severity": None, "MessageSeverity": "Critical"}, "Critical"),
+        ({"Severity": "Informational"}, "OK"),
+        ({"Severity": "", "EntryCode": "Upper Critical - going high"}, "Critical"),
+        ({"Severity": "", "EntryCode": "Lower Non-recoverable - going low"}, "Critical"),
+        ({"Severity": "", "EntryCode": "Upper Non-critical - going high"}, "Warning"),
+        ({"Severity": "", "EntryCode": "Transition to OK"}, "OK"),
+        ({"Severity": "", "MessageId": "OpenBMC.0.1.PowerSupplyFailed"}, "Warning"),
+        ({"Severity": "Grave"}, "Grave"),
+        ({"Severity": ""}, ""),
+    ],
+)
+def test_a_severity_is_read_however_a_bmc_writes_it(bmc: Bmc, said: dict[str, Any], wanted: str) -> None:
+    before = take(bmc).log
+    bmc.tree[SEL]["Members"].append({**tree.entry(3, "", "PSU1 lost AC"), **said})
+    log = take(bmc, moment="end", before=before).log
+    assert [one.severity for one in log.lines] == [wanted]
+    assert log.counts == {wanted if wanted in ("Critical", "Warning", "OK") else "": 1}
+
+
+def test_a_supply_tells_whether_its_feed_is_there(bmc: Bmc) -> None:
+    bmc.tree[PSU]["LineInputStatus"] = "LossOfInput"
+    first, second = take(bmc).supplies
+    assert (first.line, first.ok, second.line, second.ok) == ("", True, "LossOfInput", False)

@@ -89,6 +89,17 @@ def test_a_gpu_in_another_slot_is_that_gpu_in_another_slot() -> None:
     ) == [("mismatch", "gpu_slot", "gpu0"), ("mismatch", "gpu_slot", "gpu1")]
 
 
+def test_a_label_that_the_board_gives_a_slot_is_compared() -> None:
+    there = seen(labels={"gpu0": "SXM1", "gpu1": "SXM2"})
+    right = one("host,gpu_serial,gpu_slot", "node1,G0,SXM1", "node1,G1,sxm2")
+    assert items(right, there) == []
+    crossed = one("host,gpu_serial,gpu_slot", "node1,G0,SXM2", "node1,G1,SXM1")
+    assert sorted(items(crossed, there)) == [("mismatch", "gpu_slot", "gpu0"), ("mismatch", "gpu_slot", "gpu1")]
+    assert "ordered is SXM2, there is gpu0 at 0000:18:00.0 (SXM1)" in {i.why for i in told(crossed, there)}
+    by_slot = one("host,gpu_vbios,gpu_slot", "node1,96.00,SXM1", "node1,96.01,SXM2")
+    assert items(by_slot, there) == [("mismatch", "gpu_vbios", "gpu1")], "paired by its label alone"
+
+
 def test_a_label_of_a_slot_is_not_comparable_and_nobodys_fault() -> None:
     ordered = one("host,gpu_serial,gpu_slot", "node1,G0,SXM1", "node1,G1,SXM2")
     found = [i for i in told(ordered, seen()) if i.column == "gpu_slot"]
@@ -195,6 +206,34 @@ def test_each_outcome_leads_to_its_finding(ordered: Ordered, shown: Shown, code:
     assert found[0].about == about("gpu_serial") or code == "manifest.not_in_manifest"
 
 
+@pytest.mark.parametrize(
+    ("kind", "part", "values", "verdict"),
+    [
+        ("nic_mac", "nic.eno1", {"nic_mac": "3c:ec:ef:00:00:01"}, Verdict.PASS),
+        ("gpu_serial", "gpu2", {"gpu_serial": "G2"}, Verdict.FAIL),
+        ("nvme_serial", "disk.nvme1n1", {"nvme_serial": "N2"}, Verdict.FAIL),
+        ("dimm_serial", "dimm.A3", {"dimm_serial": "D3"}, Verdict.FAIL),
+    ],
+)
+def test_a_port_more_is_marginal_and_any_other_part_more_fails(
+    kind: str, part: str, values: dict[str, str], verdict: Verdict
+) -> None:
+    shown = seen()
+    numbers = [one_[kind] for name, one_ in shown.parts.items() if kind in one_]
+    shown.parts[part] = values
+    found = judging.findings(told(one(f"host,{kind}", *(f"node1,{n}" for n in numbers)), shown), ("training",))
+    [extra] = [f for f in found if f.code == "manifest.unexpected"]
+    assert (extra.verdict, extra.marginal, extra.subject) == (verdict, verdict is Verdict.PASS, part)
+    assert bool(extra.severity) and ("list it" in extra.action) == (verdict is Verdict.PASS)
+
+
+def test_a_listed_port_that_is_not_there_fails_whatever_else_is() -> None:
+    shown = without("nic.eth1")
+    shown.parts["nic.eno1"] = {"nic_mac": "3c:ec:ef:00:00:01"}
+    verdicts = {f.code: f.verdict for f in judging.findings(told(MACS, shown), ("training",))}
+    assert verdicts["manifest.missing"] is Verdict.FAIL and verdicts["manifest.unexpected"] is Verdict.PASS
+
+
 def test_matches_are_one_finding_for_each_column() -> None:
     [found] = [f for f in judging.findings(told(SERIALS, seen()), ("training",))]
     assert found.why == "2 as ordered: G0, G1"
@@ -214,5 +253,6 @@ def test_a_host_that_is_not_in_the_list_is_incomplete() -> None:
 def test_a_host_is_found_by_its_place_too() -> None:
     listed = read("rack,unit,gpu_serial", "A01,10,G0", "A01,10,G1")
     found = judging.items(Lookup(listed), "node1", "A01", "10", seen())
+    assert Lookup(listed).host("node1", "a01", "U010") is Lookup(listed).host("node1", "A01", "10")
     assert Lookup(listed).host("node1", "A01", "11") is None and Lookup(listed).host("node1") is None
     assert found and {i.outcome for i in found} == {"match", "not_in_manifest"}

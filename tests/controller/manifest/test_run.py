@@ -15,7 +15,7 @@ import yaml
 from gpuburn import strict, waiver
 from gpuburn.controller import ansible_inventory, preflight, waived
 from gpuburn.controller.manifest import file, golden, held, inventory
-from gpuburn.controller.run import BEGAN, MANIFEST, Run
+from gpuburn.controller.run import BEGAN, MANIFEST, Expected, Run
 from gpuburn.finding import Verdict
 from gpuburn.policy import Decision
 from gpuburn.strict import Refused
@@ -235,6 +235,52 @@ def test_a_list_that_cannot_be_used_is_refused_before_anything_runs(
     assert not (tmp_path / "reports").exists()
 
 
+H100 = "NVIDIA H100 80GB HBM3"
+NODE = ("node1", "hardware", "standard", "bare_metal", ["training"], "", "h100-sxm5-80gb", 2)
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        (("host,sku", "node1,h100-sxm5-80gb"), ""),
+        (("host,gpu_model,gpu_count", f"node1,{H100},2"), ""),
+        (("host,gpu_model", "node1,a name of the vendor's own"), ""),
+        (("host,gpu_serial", "node1,G0;G1"), ""),
+        (("host,rack", "node1,A1"), ""),
+        (("host,sku", "node1,h200-sxm"), "gpuburn_sku is h100-sxm5-80gb, and order.csv: host node1: sku is h200-sxm;"),
+        (
+            ("host,gpu_model", "node1,NVIDIA H200"),
+            "gpuburn_sku is h100-sxm5-80gb, and order.csv: host node1: gpu_model is NVIDIA H200, which is h200-sxm;",
+        ),
+        (("host,gpu_count", "node1,8"), "gpuburn_gpu_count is 2, and order.csv: host node1: gpu_count is 8;"),
+        (("host,gpu_serial", "node1,G0;G1;G2"), "gpuburn_gpu_count is 2, and order.csv: host node1: GPUs listed are 3"),
+    ],
+)
+def test_an_inventory_that_contradicts_the_list_is_refused_with_both_places(lines: tuple[str, ...], says: str) -> None:
+    hosts = [Expected(*NODE)]
+    if not says:
+        held.listed(read(*lines), hosts, "inventory/hosts.yml", "order.csv")
+        return
+    with pytest.raises(Refused) as refused:
+        held.listed(read(*lines), hosts, "inventory/hosts.yml", "order.csv")
+    assert str(refused.value).startswith(f"inventory/hosts.yml: host node1: {says}")
+
+
+def test_a_rehearsals_processes_are_not_counted_against_the_list() -> None:
+    host = strict.dataclasses.replace(Expected(*NODE), kind="rehearsal", sku="", count=3)
+    held.listed(read("host,sku,gpu_count", "node1,h200-sxm,8"), [host], "inventory/hosts.yml", "order.csv")
+
+
+def test_the_command_refuses_a_contradiction_and_writes_nothing(
+    tmp_path: Path, listed: Path, gpuburn: Any  # noqa: F811
+) -> None:  # fmt: skip
+    said = {"gpuburn_profiles": ["training"], "gpuburn_sku": "h100-sxm5-80gb", "gpuburn_gpu_count": 8}
+    stdin = {"node1": {"variables": {**said, "gpuburn_manifest": str(listed)}}}
+    done = gpuburn("expect", "--run", runs.RUN, "--reports", tmp_path / "reports", stdin=stdin)
+    assert done.status == 3 and f"gpuburn_gpu_count is 8, and {listed}: host node1: GPUs listed are 2" in done.err
+    assert not (tmp_path / "reports").exists()
+
+
 RACKS = (
     "host,rack,unit,power_domain,delivery,sku,gpu_count,gpu_serial",
     "n1,A 01,10,busway-1,PO 7,h100-sxm5-80gb,8,", "n2,A 01,U18,busway-1,PO 7,h100-sxm5-80gb,,X1;X2", "n3,,,,,,,",
@@ -262,9 +308,25 @@ def test_an_inventory_of_a_list_is_one_that_ansible_reads(tmp_path: Path, gpubur
 
 
 @pytest.mark.parametrize(
+    ("racks", "groups"),
+    [
+        (("机柜一", "机柜二"), ("rack_1", "rack_2")),
+        (("机柜一", "机柜1", "机柜二"), ("rack_2", "rack_1", "rack_3")),
+        (("A-1", "A 1", "B1"), ("rack_a_1_1", "rack_a_1_2", "rack_b1")),
+        (("A01", "A02"), ("rack_a01", "rack_a02")),
+    ],
+)
+def test_every_rack_is_a_group_of_its_own_that_keeps_its_name(racks: tuple[str, ...], groups: tuple[str, ...]) -> None:
+    listed = read("host,rack", *(f"n{at},{rack}" for at, rack in enumerate(racks)))
+    made = yaml.safe_load(inventory.made(listed, "list.csv"))["all"]["children"]["new_racks"]["children"]
+    assert {name: (group["vars"]["gpuburn_rack"], [*group["hosts"]]) for name, group in made.items()} == {
+        name: (rack, [f"n{at}"]) for at, (rack, name) in enumerate(zip(racks, groups))
+    }
+
+
+@pytest.mark.parametrize(
     ("lines", "says"),
     [
-        (("host,rack", "a,A-1", "b,A 1"), "racks 'A-1' and 'A 1' would be one group, rack_a_1"),
         (("host,rack", "rack_a1,A1"), "host 'rack_a1' is named as a group is"),
         (("host,gpu_serial,sku", "a,G0,h100-sxm5-80gb", "a,G1,h200-sxm"), "host a: 2 SKUs"),
     ],

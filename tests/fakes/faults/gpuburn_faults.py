@@ -154,8 +154,11 @@ def litter(run: Run, device: Any, **params: Any) -> Iterator[Any]:
 
 def impostor(run: Run, device: Any, **params: Any) -> Iterator[Any]:
     """Put a pipe in the place of the sampler's file, which would hold whoever opens it."""
-    (device.folder.parent / "telemetry.jsonl").unlink(missing_ok=True)
-    os.mkfifo(device.folder.parent / "telemetry.jsonl")
+    pipe, there = device.folder / "pipe", device.folder.parent / "telemetry.jsonl"
+    os.mkfifo(pipe)
+    while not there.exists() or not there.stat().st_size:  # until then the sampler would open the pipe in its place
+        time.sleep(0.01)
+    pipe.rename(there)
     yield from hang(run, device, **params)
 
 

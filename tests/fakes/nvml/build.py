@@ -22,6 +22,7 @@ H200 = """\
 {i} pci 00000000:{bus}:00.0
 {i} pci_id 233510DE
 {i} vbios 96.00.CF.00.01
+{i} part 900-21010-0020-000
 {i} memory_mib 143771
 {i} memory_used_mib 1
 {i} temperature {temperature}
@@ -64,7 +65,9 @@ H200 = """\
 {i} field_76 0
 {i} field_82 35
 {i} field_83 {energy}
+{i} field_91 18
 {i} field_94 0
+{i} field_186 {power}
 {i} field_161 0
 {i} field_162 0
 {i} field_163 0

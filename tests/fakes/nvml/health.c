@@ -91,13 +91,15 @@ int nvmlDeviceGetNvLinkErrorCounter(Gpu *gpu, unsigned link, int counter, Big *o
     return big(gpu, name, out);
 }
 
+/* "fabric STATE STATUS SUMMARY [MASK]"; "fabric_struct 2": a driver that knows no struct after v2. */
 int nvmlDeviceGetGpuFabricInfoV(Gpu *gpu, Fabric *out) {
-    unsigned state = 0, status = 0, summary = 0;
-    int error = several(gpu, "fabric", (unsigned *[]){&state, &status, &summary}, 3);
+    unsigned state = 0, status = 0, summary = 0, mask = 0, newest = 3;
+    int error = several(gpu, "fabric", (unsigned *[]){&state, &status, &summary, &mask}, 4);
     if (error) return error;
-    if (out->version == 0x3000028) out->summary = (uint8_t)summary;
+    number(gpu, "fabric_struct", &newest);
+    if (out->version == 0x3000028 && newest >= 3) out->summary = (uint8_t)summary;
     else if (out->version != 0x2000024) return 25;
-    out->state = (unsigned char)state, out->status = (int)status, out->mask = 0;
+    out->state = (unsigned char)state, out->status = (int)status, out->mask = mask;
     return OK;
 }
 
@@ -167,13 +169,20 @@ int nvmlDeviceValidateInforom(Gpu *gpu) {
 }
 
 /* "processes PID PID ...": each holds 1 GiB. */
-int nvmlDeviceGetComputeRunningProcesses_v3(Gpu *gpu, unsigned *count, Process *out) {
+static int running(const Gpu *gpu, const char *name, unsigned *count, Process *out) {
     char text[256], *rest = text, *end;
     unsigned found = 0, room = out ? *count : 0;
-    int error = asked(gpu, "processes", text, sizeof text);
+    int error = asked(gpu, name, text, sizeof text);
     if (error) return error;
     for (; strtoul(rest, &end, 10), end != rest; found++, rest = end)
         if (found < room) out[found] = (Process){(unsigned)strtoul(rest, NULL, 10), 1ull << 30, ~0u, ~0u};
     *count = found;
     return found > room ? TOO_SMALL : OK;
+}
+
+int nvmlDeviceGetComputeRunningProcesses_v3(Gpu *gpu, unsigned *count, Process *out) {
+    return running(gpu, "processes", count, out);
+}
+int nvmlDeviceGetGraphicsRunningProcesses_v3(Gpu *gpu, unsigned *count, Process *out) {
+    return running(gpu, "graphics", count, out);
 }

@@ -78,6 +78,7 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, Gpu **out) {
 
 int nvmlDeviceGetUUID(Gpu *gpu, char *out, unsigned size) { return asked(gpu, "uuid", out, size); }
 int nvmlDeviceGetSerial(Gpu *gpu, char *out, unsigned size) { return asked(gpu, "serial", out, size); }
+int nvmlDeviceGetBoardPartNumber(Gpu *gpu, char *out, unsigned size) { return asked(gpu, "part", out, size); }
 int nvmlDeviceGetName(Gpu *gpu, char *out, unsigned size) { return asked(gpu, "name", out, size); }
 int nvmlDeviceGetVbiosVersion(Gpu *gpu, char *out, unsigned size) { return asked(gpu, "vbios", out, size); }
 

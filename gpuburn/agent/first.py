@@ -1,0 +1,29 @@
+"""Which rank of a step failed first. The others usually die of its death, and complain louder than it did."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpuburn.agent.worker import Failure
+
+# torch.distributed.elastic prints it when it gives up; ranks that it ended itself have SIGTERM (exit code -15).
+SEEN = re.compile(
+    r"Root Cause \(first observed failure\):\n\[\d{1,4}\]:\n(?:  .*\n){0,4}?"
+    r"  rank +: (\d{1,4}) .*\n(?:  .*\n){0,2}?  exitcode +: -(\d{1,2}) "
+)
+ENDED = signal.SIGTERM
+
+
+def first(errors: Mapping[str, Failure], log: str) -> tuple[str, str]:
+    """(rank, why); ("", "") where nothing tells. errors: {rank: what it said of its failure}; log: torchrun's.
+
+    A rank that died of a signal said nothing: the launcher saw it. Else the earliest of those that spoke.
+    """
+    if (seen := SEEN.search(log)) and int(seen[2]) != ENDED:
+        return seen[1], f"ended with signal {seen[2]}"
+    who = min(errors, key=lambda one: errors[one].at, default="")
+    return who, errors[who].why if who else ""
