@@ -12,6 +12,7 @@ from gpuburn import (
     __version__,
     criteria,
     declared,
+    filled,
     judgement,
     limit as limits,
     needs,
@@ -94,6 +95,8 @@ def make(request: Request, nonce: str, issued: float) -> Plan:
     """The plan of one host. nonce: fresh hex; issued: unix seconds. Raises Refused for what cannot be planned."""
     steps, left_out = asked(request, *offered(request))
     steps, left_out = profile.enough(steps, left_out, request.count)
+    ordered = sku.load(request.sku, f"{request.host}: gpuburn_sku") if request.sku else None
+    steps = [filled.step(one, discover()[one.probe], ordered, request.count, request.kind) for one in steps]
     if not steps:
         raise Refused(f"{request.host}: profiles {request.profiles} have no step at level {request.level}")
     other = request.baseline.fits(request.sku, request.kind, request.run) if request.baseline else ""

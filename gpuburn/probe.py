@@ -37,6 +37,7 @@ class Probe:
     needs: what the device must be able to do (for example "fp8"), decided from the SKU.
     pulses: its load comes and goes faster than the sampler's passes, so that power is looked at in between.
     least_devices: how many devices it takes at least; a plan with fewer leaves the step out.
+    filled: parameters that the plan fills in from the order where a profile leaves them at their default (filled.py).
     reads: what only root can read of the host, read by the supervisor just before the step (agent/privileged.py).
     """
 
@@ -53,6 +54,7 @@ class Probe:
     reads: tuple[str, ...] = ()
     least_devices: int = 1
     pulses: bool = False
+    filled: dict[str, str] = field(default_factory=dict)
 
     @property
     def parameters(self) -> dict[str, inspect.Parameter]:
@@ -112,6 +114,7 @@ def probe(
     reads: tuple[str, ...] = (),
     least_devices: int = 1,
     pulses: bool = False,
+    filled: dict[str, str] | None = None,
     **promises: Metric | Observed,
 ) -> Callable[[Callable[..., Iterator[Taken]]], Callable[..., Iterator[Taken]]]:
     """Declare the decorated generator a probe; its name is the function's."""
@@ -129,8 +132,9 @@ def probe(
         if "Exercises:" not in doc or "Does not exercise:" not in doc:
             raise Refused(f"probe {name!r}: its docstring must say what it exercises and what it does not")
         REGISTRY[name] = Probe(
-            name, doc, scope, revision, work, needs, smoke, run, metrics, facts, reads, least_devices, pulses
-        )
+            name, doc, scope, revision, work, needs, smoke, run, metrics, facts, reads, least_devices, pulses,
+            filled or {},
+        )  # fmt: skip
         REGISTRY[name].settled(smoke, f"probe {name} smoke")
         return run
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from gpuburn.baseline import Baseline, Entry
+from gpuburn.filled import FORMATS
 from gpuburn.limit import Limit, Reference, When
 from gpuburn.measurement import Metric, Point
 from gpuburn.plan import Step
@@ -98,7 +99,6 @@ def _linked(sku: Sku) -> bool:
 
 
 PEAKS = {"gemm.tflops": "peak_bf16", "memory_bandwidth.triad": "memory_bandwidth_peak"}
-FORMATS = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "tf32": "tf32", "fp8": "fp8"}  # as a SKU has them
 ABOVE = 1.05  # of a peak: what boost clocks above the specified one have been seen to reach (plausible.py)
 
 

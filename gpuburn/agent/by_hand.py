@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import yaml
 
-from gpuburn import __version__, planning
+from gpuburn import __version__, filled, planning
 from gpuburn.agent import hardware, nvml
 from gpuburn.agent.launch import Account
 from gpuburn.agent.step import carry_out
@@ -61,8 +61,10 @@ def plan_of(name: str, params: dict[str, Any], cpu: int, environment: Environmen
         raise Refused(f"--cpu is {cpu}; wanted is the number of processes, or 0 for the GPUs")
     probe, where = discover()[name], devices(cpu)
     on_cpu = where[0].kind == "cpu"
-    settled = probe.settled({**(probe.smoke if on_cpu else {}), **params}, "command line")
+    small = {name: value for name, value in probe.smoke.items() if on_cpu and name not in probe.filled}
+    settled = probe.settled({**small, **params}, "command line")
     step = Step(name, name, probe.scope, probe.revision, ("by_hand",), "by hand", settled, 1.0, TIMEOUT)
+    step = filled.step(step, probe, None, len(where), "rehearsal" if on_cpu else "hardware")
     now = time.time()
     privileges: Literal["root", "user"] = "root" if os.geteuid() == 0 else "user"
     return check(

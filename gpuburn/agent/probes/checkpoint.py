@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuburn import strict
+from gpuburn.agent.page_cache import cached, evict
 from gpuburn.measurement import Metric, Reading, Work
 from gpuburn.probe import Taken, probe
 
@@ -177,32 +178,6 @@ def wrong(path: Path, digests: list[str]) -> int:
         while block := file.read(BLOCK):
             found.append(hashlib.sha256(block).hexdigest())
     return sum(one != other for one, other in zip(digests, found)) + abs(len(digests) - len(found))
-
-
-def evict(path: Path) -> None:
-    """Ask the kernel to drop a file, which must be synced, from its page cache."""
-    with path.open("rb") as file:
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-
-
-def cached(path: Path) -> float:
-    """The share of a file's pages that are in the page cache, as mincore(2) says of a file that is ours."""
-    import ctypes
-    import mmap
-
-    size, page = path.stat().st_size, mmap.PAGESIZE
-    pages = -(-size // page)
-    resident = (ctypes.c_ubyte * pages)()
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
-    how = {"flags": mmap.MAP_PRIVATE, "prot": mmap.PROT_READ | mmap.PROT_WRITE}  # from_buffer wants it writable
-    with path.open("rb") as file, mmap.mmap(file.fileno(), size, **how) as view:
-        start = ctypes.c_char.from_buffer(view)
-        status = libc.mincore(ctypes.addressof(start), size, resident)
-        del start  # else the map cannot be closed
-    if status != 0:
-        raise OSError(ctypes.get_errno(), f"mincore of {path}")
-    return sum(one & 1 for one in bytes(resident)) / pages
 
 
 def _slowest(elapsed: float, device: Device) -> float:

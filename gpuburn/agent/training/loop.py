@@ -26,6 +26,7 @@ from gpuburn.agent.device import Device
 from gpuburn.agent.training.bits import checksum, trace
 from gpuburn.agent.training.language import Language, derive
 from gpuburn.agent.training.model import Decoder, Shape, initialise
+from gpuburn.strict import Refused
 
 # NVLS sums in no fixed order (NVIDIA/nccl issues 1497 and 2360); a ring of one protocol does. A step's env goes first.
 FIXED_ORDER = {
@@ -38,6 +39,7 @@ FIXED_ORDER = {
 # Those of which the backward pass is deterministic when asked to be; cuDNN's is not among them.
 KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 DECAY, BETAS = 0.1, (0.9, 0.95)
+PRECISIONS = ("bfloat16", "float16", "float32")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,10 @@ class Recipe:
     dropout: float = 0.05
     noise: float = 0.1
     dtype: str = "bfloat16"
+
+    def __post_init__(self) -> None:
+        if self.dtype not in PRECISIONS:
+            raise Refused(f"dtype {self.dtype!r} is none that is trained in: {', '.join(PRECISIONS)}")
 
     @property
     def language(self) -> Language:
@@ -77,7 +83,8 @@ class Took:
     """One step. loss: mean over all ranks, the same bits on each. norm: of the gradient before it was clipped.
 
     compute: seconds of this rank's own forward and backward; seconds: of the step. elapsed: the ranks' mean seconds of
-    the step before, the same bits on each, so that they can agree on when to end.
+    the step before, the same bits on each, so that they can agree on when to end. skipped: FP16 gradients overflowed,
+    so that the scaler left the update out and halved its scale, as it is made to.
     """
 
     step: int
@@ -86,10 +93,11 @@ class Took:
     compute: float
     seconds: float
     elapsed: float
+    skipped: bool = False
 
     @property
     def finite(self) -> bool:
-        return math.isfinite(self.loss) and math.isfinite(self.norm)
+        return math.isfinite(self.loss) and (math.isfinite(self.norm) or self.skipped)
 
 
 @contextlib.contextmanager
@@ -111,11 +119,11 @@ def reproducible() -> Iterator[None]:
 
 
 class Training:
-    """A run of a recipe on this rank: step counts the steps that are done."""
+    """A run of a recipe on this rank: step counts the steps that are done. group: the ranks it runs on; None is all."""
 
-    def __init__(self, recipe: Recipe, device: Device) -> None:
-        self.recipe, self.device, self.step = recipe, device, 0
-        self.world, self.rank = dist.get_world_size(), dist.get_rank()
+    def __init__(self, recipe: Recipe, device: Device, group: dist.ProcessGroup | None = None) -> None:
+        self.recipe, self.device, self.step, self.group = recipe, device, 0, group
+        self.world, self.rank = dist.get_world_size(group), dist.get_rank(group)
         with torch.device("meta"):
             self.model = Decoder(recipe.shape, getattr(torch, recipe.dtype))
         self.weights, self.gradients = _flatten(self.model, self.world, device.torch)
@@ -127,6 +135,9 @@ class Training:
         self.updates = torch.zeros((), device=device.torch)
         state = {"step": self.updates, "exp_avg": self.moments[0], "exp_avg_sq": self.moments[1]}
         self.optimizer.state[self.master] = state
+        self.mixed = recipe.dtype != "float32"
+        # Small FP16 gradients would be zero: the loss is scaled up, the exchanged gradient down again before its use.
+        self.scaler = torch.amp.GradScaler(device.torch.type, enabled=recipe.dtype == "float16")
         self.noise = torch.Generator(device.torch).manual_seed(derive("dropout", recipe.seed, self.rank))
         self.exchanged = torch.zeros((), device=device.torch, dtype=torch.int64)
         self._loss, self._before = torch.zeros((), device=device.torch), 0.0
@@ -139,15 +150,17 @@ class Training:
         seconds = compute + self.device.timed(lambda: said.extend(self.agree()))
         loss, elapsed, norm = said
         self._before = seconds
-        return Took(self.step, loss, norm, compute, seconds, elapsed)
+        skipped = self.scaler.is_enabled() and not math.isfinite(norm)
+        return Took(self.step, loss, norm, compute, seconds, elapsed, skipped)
 
     def learn(self) -> None:
         """Forward and backward on this rank's own text; no other rank is asked."""
         text = self.recipe.language.text(self.step, self.rank, self.recipe.batch, self.recipe.shape.sequence)
         self.gradients.zero_()
-        with torch.autocast(self.device.torch.type, dtype=getattr(torch, self.recipe.dtype)), sdpa_kernel(KERNELS):
+        kind = getattr(torch, self.recipe.dtype if self.mixed else "bfloat16")
+        with torch.autocast(self.device.torch.type, dtype=kind, enabled=self.mixed), sdpa_kernel(KERNELS):
             loss = self.model(text.to(self.device.torch), self.recipe.dropout, self.noise)
-        loss.backward()
+        self.scaler.scale(loss).backward()
         self._loss = loss.detach()
 
     def agree(self) -> tuple[float, float, float]:
@@ -156,18 +169,20 @@ class Training:
         # AdamW rounds the low bits of a gradient away: a flip there leaves no mark on the weights, but it does here.
         self.exchanged.mul_(31).add_(trace(self.gradients))
         means = torch.stack((self._loss.double(), torch.full_like(self._loss, self._before, dtype=torch.float64)))
-        dist.all_reduce(means)
+        dist.all_reduce(means, group=self.group)
+        self.scaler.unscale_(self.optimizer)
         norm = torch.linalg.vector_norm(self.gradients)
         loss, elapsed = (means / self.world).tolist()
         length = float(norm.item())
         if math.isfinite(loss) and math.isfinite(length):
             self.gradients.mul_(min(1.0, self.recipe.clip / max(length, 1e-12)))
             self.update()
+        self.scaler.update()
         return loss, elapsed, length
 
     def exchange(self) -> None:
         """The mean of all ranks' gradients, in one all-reduce: every rank then holds the same bits."""
-        dist.all_reduce(self.gradients)
+        dist.all_reduce(self.gradients, group=self.group)
         self.gradients.div_(self.world)
 
     def update(self) -> None:

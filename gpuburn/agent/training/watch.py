@@ -8,6 +8,7 @@ import statistics
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from gpuburn.agent.training.loop import Took
 
@@ -79,10 +80,15 @@ def learning(losses: Sequence[float], floor: float) -> Learning | None:
     return Learning(losses[0], statistics.fmean(tail), floor)
 
 
-def tail(times: Sequence[float]) -> float:
-    """Nearest-rank 95th percentile over the median of the step times, the first tenth (at least one) left out."""
-    warm = sorted(times[max(1, len(times) // 10) :] or times)
-    return warm[math.ceil(0.95 * len(warm)) - 1] / statistics.median(warm)
+def warm(steps: Sequence[Any]) -> Sequence[Any]:
+    """What was taken of the steps, the first tenth (at least one) left out; all of a single one."""
+    return steps[max(1, len(steps) // 10) :] or steps
+
+
+def tail(times: Sequence[float]) -> tuple[float, float]:
+    """Nearest-rank 95th percentile and median of the step times in seconds, those of the warm-up left out."""
+    taken = sorted(warm(times))
+    return taken[math.ceil(0.95 * len(taken)) - 1], statistics.median(taken)
 
 
 def bits(losses: Iterable[float]) -> str:
