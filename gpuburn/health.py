@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from gpuburn import rotation
 from gpuburn.finding import Finding, Verdict, finding
 from gpuburn.measurement import UNTOLD, Measurement, Metric, Point
 from gpuburn.outcome import Outcome
@@ -23,7 +24,9 @@ GREW = {"errors": ("health.grew", FAIL, False), "corrected": ("health.corrected"
 
 
 def pairs(plan: Plan) -> Iterator[tuple[Step, Step]]:
-    """The steps that look at the same thing before and after the work."""
+    """The steps that look at the same thing before and after the work, and each turn of one with its first."""
+    for first, *later in rotation.turns(plan.steps).values():
+        yield from ((first, again) for again in later)
     for step in plan.steps:
         for after in (plan.step(step.name + ending) for ending in AFTER):
             if after is not None and after.probe == step.probe:

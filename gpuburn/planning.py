@@ -19,6 +19,7 @@ from gpuburn import (
     policy as policies,
     profile,
     resolve,
+    rotation,
     site_limits,
     sku,
 )
@@ -203,8 +204,8 @@ def _bound(
     request: Request, step: Step, about: str, promised: Metric | Observed, mine: list[Limit], points: list[Point]
 ) -> tuple[list[Limit], list[LeftOut]]:
     """The limits on one promise of a step, bound to it; and where no limit speaks of it, for which profiles."""
-    where = f"{about} in step {step.name}"
-    applying = [one for one in mine if one.when.applies(request.kind, request.level, request.environment, step.name)]
+    where, base = f"{about} in step {step.name}", rotation.base(step.name)
+    applying = [one for one in mine if one.when.applies(request.kind, request.level, request.environment, base)]
     if request.kind not in promised.kinds or not applying:
         return [], [LeftOut(where, _why(request, promised, mine), step.profiles)]
     narrow = [one for one in (limits.narrowed(one, step.name, step.profiles) for one in applying) if one.when.profiles]

@@ -12,6 +12,7 @@ from gpuburn import strict
 from gpuburn.needs import NEEDS
 from gpuburn.plan import LEVELS, LeftOut, Step
 from gpuburn.probe import Probe, discover
+from gpuburn.rotation import Rotation, again
 from gpuburn.strict import Refused, known
 
 FOLDER = Path(__file__).parent / "profiles"
@@ -47,9 +48,12 @@ class ProfileStep:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
+    """rotation: by level, the steps that come again once all have had their turn."""
+
     profile: str
     doc: str
     steps: list[ProfileStep]
+    rotation: dict[str, Rotation] = field(default_factory=dict)
 
 
 def names() -> list[str]:
@@ -67,6 +71,10 @@ def _read(path: Path) -> Profile:
     profile = strict.build(Profile, strict.load_yaml(path), path.name)
     for step in profile.steps:
         _check(step, f"{path.name}: step {step.name}")
+    for level, rotation in profile.rotation.items():
+        known(level, LEVELS, f"{path.name}: rotation: level")
+        for name in rotation.steps:
+            known(name, [step.name for step in profile.steps], f"{path.name}: rotation: step")
     return profile
 
 
@@ -123,9 +131,12 @@ def steps(
             if twin and replace(twin, profiles=(name,), because=one.because) != step:
                 raise Refused(f"step {one.name!r} differs between profiles {twin.profiles[0]} and {name}")
             planned[one.name] = replace(twin, profiles=(*twin.profiles, name)) if twin else step
-    last = {load(name).steps[-1].name for name in wanted}
     early = {step.name for name in wanted for step in load(name).steps[:-1]}
-    return sorted(planned.values(), key=lambda step: step.name in last - early), left_out
+    last = {load(name).steps[-1].name for name in wanted} - early
+    first = [step for step in planned.values() if step.name not in last]
+    turns = [load(name).rotation[level] for name in wanted if level in load(name).rotation]
+    repeated = {step.name: step for rotation in turns for step in again(first, rotation)}  # two may share a step
+    return [*first, *repeated.values(), *(step for step in planned.values() if step.name in last)], left_out
 
 
 def enough(steps: list[Step], left_out: list[LeftOut], count: int) -> tuple[list[Step], list[LeftOut]]:

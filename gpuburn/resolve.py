@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from gpuburn import rotation
 from gpuburn.baseline import Baseline, Entry
 from gpuburn.filled import FORMATS
 from gpuburn.limit import Limit, Reference, When
@@ -111,7 +112,7 @@ def possible(limit: Limit, sku: Sku | None, steps: Iterable[Step]) -> None:
         return
     for step in steps:
         name = peak_of(limit.about, step)
-        peak = sku.number(name) if not limit.when.steps or step.name in limit.when.steps else None
+        peak = sku.number(name) if not limit.when.steps or rotation.base(step.name) in limit.when.steps else None
         if step.probe == limit.about.partition(".")[0] and peak and limit.min > ABOVE * peak.value:
             raise Refused(
                 f"limit {limit.about}: min {limit.min:g} {limit.unit} is above what a {sku.id} can reach, "
@@ -178,7 +179,7 @@ def of_baseline(
     found = []
     for point in points:
         when = dataclasses.replace(uncalibrated.when, steps=(step.name,), point=point)
-        entry = baseline.entry(step.name, uncalibrated.about, point)
+        entry = baseline.entry(rotation.base(step.name), uncalibrated.about, point)
         why = itself(baseline, host) or unserved(baseline, entry, step, metric, count)
         if entry is None or why:
             reason = f"{uncalibrated.informational}; {why}"
@@ -201,7 +202,7 @@ def unserved(baseline: Baseline, entry: Entry | None, step: Step, metric: Metric
     if entry is None:
         return f"{name} has no number of it in this step at this point"
     if entry.method != method(step):
-        before = baseline.step(step.name)
+        before = baseline.step(rotation.base(step.name))
         return f"{name} measured it otherwise: {(before and unlike(before, step)) or 'another method'}"
     if entry.unit != metric.unit:
         return f"{name} has it in {entry.unit!r}, measured is {metric.unit!r}"

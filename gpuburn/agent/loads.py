@@ -113,8 +113,9 @@ def disk(path: Path, mib: int, seed: int) -> Load:
     def run(stop: threading.Event, tally: Tally) -> None:
         blocks = [random.Random(seed + number).randbytes(BLOCK) for number in range(2)]
         count, buffer = max(2, mib * 2**20 // BLOCK), bytearray(BLOCK)
+        own = path.open("xb", buffering=0)  # a file that is there already is somebody else's, and an error
         try:
-            with path.open("xb", buffering=0) as file:
+            with own as file:
                 for number in range(count):
                     tally.done += file.write(blocks[number % 2])
                 os.fsync(file.fileno())

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gpuburn import evidence, run_folder
+from gpuburn import evidence, rotation, run_folder
 from gpuburn.controller.collect import Collected
 from gpuburn.controller.judged import Trend
 from gpuburn.measurement import Reading
-from gpuburn.outcome import Outcome
 from gpuburn.plan import Plan, Step
 
 SHORTEST = 5400.0  # seconds of a step that has a trend: half an hour of warm-up, and six windows of ten minutes
@@ -19,23 +18,26 @@ ANY = 1.0  # the limit is the policy's and comes later; the method only wants on
 
 
 def trends(folder: Path, collected: Collected) -> Iterator[Trend]:
-    """The trend of every compared median of every step that ran for long enough. folder: the unsealed run folder."""
-    for outcome in collected.outcomes:
-        step = collected.plan.step(outcome.step)
-        if step is not None and outcome.seconds >= SHORTEST:
-            yield from _step(folder / "steps" / step.name, collected.plan, step, outcome)
+    """The trend of every compared median of every step that went on for long enough; the turns of a rotation are one
+    step. folder: the unsealed run folder."""
+    outcomes = {outcome.step: outcome for outcome in collected.outcomes}
+    ran = [step for step in collected.plan.steps if step.name in outcomes]
+    for turns in rotation.turns(ran).values():
+        first, last = outcomes[turns[0].name], outcomes[turns[-1].name]
+        if last.started + last.seconds - first.started >= SHORTEST:
+            yield from _step(folder / "steps", collected.plan, turns)
 
 
-def _step(folder: Path, plan: Plan, step: Step, outcome: Outcome) -> Iterator[Trend]:
+def _step(folder: Path, plan: Plan, turns: list[Step]) -> Iterator[Trend]:
     import pandas as pd
 
     from gpuburn.controller.fleet.soak import soak
 
-    rows = list(_readings(folder, plan, step))
+    rows = [row for step in turns for row in _readings(folder / step.name, plan, step)]
     for one in soak(pd.DataFrame(rows), ANY) if rows else []:
         if math.isfinite(one.change):
-            served = list(step.profiles)
-            yield Trend(step.name, one.about, one.subject, one.point, served, one.change, one.hours, one.why)
+            served = list(turns[0].profiles)
+            yield Trend(one.step, one.about, one.subject, one.point, served, one.change, one.hours, one.why)
 
 
 def _readings(folder: Path, plan: Plan, step: Step) -> Iterator[dict[str, Any]]:
@@ -45,7 +47,7 @@ def _readings(folder: Path, plan: Plan, step: Step) -> Iterator[dict[str, Any]]:
         for taken in readings:
             if isinstance(taken, Reading) and taken.metric in compared and not taken.failed:
                 yield {
-                    "host": plan.host, "subject": taken.subject, "step": step.name,
+                    "host": plan.host, "subject": taken.subject, "step": rotation.base(step.name),
                     "about": f"{probe.name}.{taken.metric}", "point": str(taken.point),
                     "better": compared[taken.metric].better, "at": taken.at, "value": taken.value,
                 }  # fmt: skip

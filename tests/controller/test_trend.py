@@ -43,3 +43,26 @@ def test_a_device_that_slows_down_has_a_trend_and_its_neighbours_have_none(tmp_p
 
 def test_a_short_step_has_no_trend(tmp_path: Path, rehearsal: Plan) -> None:
     assert went(tmp_path / "run", rehearsal, SHORTEST - 60, 0.5) == {}
+
+
+def test_the_turns_of_a_rotation_are_one_step_and_lose_together(tmp_path: Path, rehearsal: Plan) -> None:
+    gemm = rehearsal.step("gemm")
+    assert gemm is not None
+    turns = [gemm, *(dataclasses.replace(gemm, name=f"gemm-r{number}") for number in range(2, 9))]
+    limits = [one for one in rehearsal.limits if one.when.steps == ("gemm",)]
+    plan = dataclasses.replace(rehearsal, steps=turns, limits=limits)
+    answers, starts = runs.answers(plan), {}
+    for number, step in enumerate(turns):
+        starts[step.name] = runs.ISSUED + number * 3600.0
+        answers[step.name] = [
+            *(one for one in answers[step.name] if getattr(one, "metric", "") != "tflops"),
+            *(Reading("tflops", 700.0 * (1 - 0.01 * number * (one.name == "cpu1")), subject=one.name,
+                      at=starts[step.name] + at) for one in plan.devices for at in range(0, 600, 60)),
+        ]  # fmt: skip
+    runs.write(tmp_path, plan, answers,
+               fared=lambda one: dataclasses.replace(one, seconds=600.0, started=starts[one.step]))  # fmt: skip
+    said = run_folder.outcomes(tmp_path, plan)
+    collected = Collected(plan, said, [], {"training": Verdict.PASS})
+    found = {one.subject: one for one in trends(tmp_path, collected) if one.about == "gemm.tflops"}
+    assert {one.step for one in found.values()} == {"gemm"}
+    assert found["cpu1"].change == pytest.approx(0.06, abs=0.01) and found["cpu0"].change == pytest.approx(0, abs=1e-9)

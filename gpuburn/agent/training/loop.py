@@ -14,12 +14,14 @@ import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.optim.adamw import adamw
 
 from gpuburn import strict
 from gpuburn.agent.device import Device
@@ -38,7 +40,7 @@ FIXED_ORDER = {
 }
 # Those of which the backward pass is deterministic when asked to be; cuDNN's is not among them.
 KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-DECAY, BETAS = 0.1, (0.9, 0.95)
+DECAY, BETAS, EPSILON = 0.1, (0.9, 0.95), 1e-8
 PRECISIONS = ("bfloat16", "float16", "float32")
 
 
@@ -104,17 +106,17 @@ class Took:
 def reproducible() -> Iterator[None]:
     """Deterministic kernels and a fixed order of sums while the block lasts. Enter before the first collective."""
     filling: Any = torch.utils.deterministic
-    before = torch.are_deterministic_algorithms_enabled(), filling.fill_uninitialized_memory
+    before = torch.get_deterministic_debug_mode(), filling.fill_uninitialized_memory
     ours = {name: value for name, value in FIXED_ORDER.items() if name not in os.environ}
     os.environ.update(ours)
-    torch.use_deterministic_algorithms(True)
+    torch.set_deterministic_debug_mode("error")  # not use_deterministic_algorithms, which imports the compiler
     filling.fill_uninitialized_memory = False  # it would only cost bandwidth
     try:
         yield
     finally:
         for name in ours:
             os.environ.pop(name, None)
-        torch.use_deterministic_algorithms(before[0])
+        torch.set_deterministic_debug_mode(before[0])
         filling.fill_uninitialized_memory = before[1]
 
 
@@ -130,14 +132,12 @@ class Training:
         initialise(self.model, derive("weights", recipe.seed), device.torch)
         self.master = nn.Parameter(self.weights)
         self.master.grad = self.gradients
-        self.optimizer = torch.optim.AdamW([self.master], betas=BETAS, weight_decay=DECAY, fused=True)
         self.moments = torch.zeros_like(self.weights), torch.zeros_like(self.weights)
         self.updates = torch.zeros((), device=device.torch)
-        state = {"step": self.updates, "exp_avg": self.moments[0], "exp_avg_sq": self.moments[1]}
-        self.optimizer.state[self.master] = state
         self.mixed = recipe.dtype != "float32"
         # Small FP16 gradients would be zero: the loss is scaled up, the exchanged gradient down again before its use.
         self.scaler = torch.amp.GradScaler(device.torch.type, enabled=recipe.dtype == "float16")
+        self.scaled = cast(torch.optim.Optimizer, SimpleNamespace(param_groups=[{"params": [self.master]}]))
         self.noise = torch.Generator(device.torch).manual_seed(derive("dropout", recipe.seed, self.rank))
         self.exchanged = torch.zeros((), device=device.torch, dtype=torch.int64)
         self._loss, self._before = torch.zeros((), device=device.torch), 0.0
@@ -170,7 +170,7 @@ class Training:
         self.exchanged.mul_(31).add_(trace(self.gradients))
         means = torch.stack((self._loss.double(), torch.full_like(self._loss, self._before, dtype=torch.float64)))
         dist.all_reduce(means, group=self.group)
-        self.scaler.unscale_(self.optimizer)
+        self.scaler.unscale_(self.scaled)
         norm = torch.linalg.vector_norm(self.gradients)
         loss, elapsed = (means / self.world).tolist()
         length = float(norm.item())
@@ -186,10 +186,17 @@ class Training:
         self.gradients.div_(self.world)
 
     def update(self) -> None:
-        """One step of AdamW on the flat master weights, which the model's layers are views of."""
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.recipe.rate(self.step)
-        self.optimizer.step()
+        """One step of AdamW on the flat master weights, which the model's layers are views of.
+
+        The function behind torch.optim.AdamW: the class imports the compiler, for seconds in each process.
+        """
+        first, second = self.moments
+        with torch.no_grad():
+            adamw(
+                [self.master], [self.gradients], [first], [second], [], [self.updates], fused=True, amsgrad=False,
+                beta1=BETAS[0], beta2=BETAS[1], lr=self.recipe.rate(self.step), weight_decay=DECAY, eps=EPSILON,
+                maximize=False,
+            )  # fmt: skip
 
     def witness(self) -> str:
         """A running sum of the bits of every exchanged gradient since this object was made."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import gc
 import math
 from unittest import mock
 
 import pytest
 import torch
 
+from gpuburn.agent.training.fit import Guard
 from gpuburn.agent.training.loop import Recipe, Training
 from gpuburn.measurement import Fact, Reading, Work, measure
 from gpuburn.probe import discover
@@ -51,6 +53,14 @@ BAD = {
     "leap": {"learn": at(45, 2, lambda training: setattr(training, "_loss", training._loss + 9.0))(LEARN)},
 }
 SHORT = {**TRAIN.smoke, "steps": 10, "check_every": 4}
+HALF = {**TRAIN.smoke, "dtype": "float16", "steps": 40}
+OVERFLOWS = at(30, 1, lambda training: training.gradients[:1].fill_(math.inf))(LEARN)
+
+
+def flipped_guard(training):
+    """Flip a bit of what the last step's memory does not need, wherever it is."""
+    guard = next(one for one in gc.get_objects() if isinstance(one, Guard))
+    guard.words[0] ^= 1
 
 
 def cases(device):
@@ -63,6 +73,14 @@ def cases(device):
             yield name, TRAIN.run(device, **(TRAIN.smoke if name in BAD else SHORT))
     with mock.patch.object(Recipe, "rate", lambda recipe, step: 0.0):
         yield "frozen", TRAIN.run(device, **SHORT)
+    yield "half", TRAIN.run(device, **HALF)
+    with mock.patch.object(Training, "learn", OVERFLOWS):
+        yield "overflow", TRAIN.run(device, **HALF)
+    yield "full", TRAIN.run(device, **{**SHORT, "dtype": "float32", "peak": 0.001})
+    with mock.patch.object(type(device), "free", lambda device: int(0.9 * device.memory)):  # others hold a tenth
+        yield "filled", TRAIN.run(device, **{**SHORT, "fill": 0.104})
+    with mock.patch.object(Training, "update", at(5, 1, flipped_guard)(UPDATE)):
+        yield "guard", TRAIN.run(device, **SHORT)
     with mock.patch.object(Training, "advance", lambda training: dataclasses.replace(ADVANCE(training), elapsed=0.125)):
         yield "longer", TRAIN.run(device, **{**SHORT, "seconds": 1.75})
 
@@ -85,7 +103,8 @@ def facts(taken, name):
 
 def test_every_promise_is_kept_on_every_rank(taken):
     for rank in range(WORLD):
-        assert all(number(taken["healthy"], metric, rank) is not None for metric in TRAIN.metrics)
+        told = {name for name, one in TRAIN.metrics.items() if not one.unless}
+        assert all(number(taken["healthy"], metric, rank) is not None for metric in told)
         assert sum((one for one in taken["healthy"][rank] if isinstance(one, Work)), Work()).iterations == 60
     assert all(len(rank) == 1 for fact in TRAIN.facts for rank in facts(taken["healthy"], fact))
 
@@ -138,3 +157,36 @@ def test_training_goes_on_until_the_time_is_up_on_all_ranks_alike(taken):
 def test_the_smoke_parameters_are_those_of_the_floor():
     recipe = {field.name: field.default for field in dataclasses.fields(Recipe)}
     assert (TRAIN.smoke["vocab"], recipe["noise"]) == (64, 0.1)
+
+
+def test_half_precision_learns_and_its_scaler_leaves_out_what_overflows(taken):
+    assert number(taken["half"], "learnt") > 0.5 and number(taken["half"], "anomalies") == 0
+    assert number(taken["half"], "scale") > 1 and number(taken["half"], "skips") == 0
+    assert number(taken["overflow"], "skips") == pytest.approx(1 / 36)  # one of the steps after the first tenth
+    assert number(taken["overflow"], "scale") == number(taken["half"], "scale") / 2
+    assert number(taken["overflow"], "anomalies") == 0 and number(taken["overflow"], "replicas_differ") == 0
+
+
+def test_each_precision_ends_in_other_bits(taken):
+    ends = {name: facts(taken[name], "parameters")[0][0] for name in ("half", "full", "short")}
+    assert len(set(ends.values())) == 3
+
+
+def test_mfu_is_a_share_of_the_peak_and_absent_without_one(taken):
+    assert number(taken["full"], "mfu") == pytest.approx(number(taken["full"], "tflops") / 0.001)
+    assert facts(taken["full"], "peak_of")[0] == ["0.001 TFLOP/s, dense, float32"]
+    assert number(taken["healthy"], "mfu") is None
+    assert facts(taken["healthy"], "peak_of")[0][0].startswith("none: ")
+
+
+def test_a_batch_fills_the_memory_alike_on_all_ranks_and_the_guard_takes_the_rest(taken):
+    [[rows]] = {tuple(one) for one in facts(taken["filled"], "rows")}
+    assert int(rows) > SHORT["batch"]
+    told = [number(taken["filled"], "memory", rank) for rank in range(WORLD)]
+    assert told == pytest.approx([0.004] * WORLD, rel=0.02)
+    assert number(taken["filled"], "guard_changed") == 0
+    assert number(taken["short"], "memory") < 0.002
+
+
+def test_a_bit_that_flips_in_memory_left_over_is_found_on_its_rank(taken):
+    assert [number(taken["guard"], "guard_changed", rank) for rank in range(WORLD)] == [0, 1, 0]

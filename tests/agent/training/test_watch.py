@@ -63,9 +63,9 @@ def test_of_a_run_that_is_not_finite_nothing_is_said():
 
 def test_the_tail_is_a_nearest_rank_and_leaves_the_warm_up_out():
     times = [50.0] * 10 + [1.0] * 85 + [3.0] * 5
-    assert tail(times) == 3.0
-    assert tail([50.0] * 10 + [1.0] * 87 + [3.0] * 3) == 1.0
-    assert tail([2.0]) == 1.0
+    assert tail(times) == (3.0, 1.0)
+    assert tail([50.0] * 10 + [1.0] * 87 + [3.0] * 3) == (1.0, 1.0)
+    assert tail([2.0]) == (2.0, 2.0)
 
 
 def test_a_curve_has_a_name_that_the_last_bit_changes():
