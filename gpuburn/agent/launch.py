@@ -9,10 +9,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO
 
 from gpuburn import strict
@@ -23,6 +24,7 @@ from gpuburn.agent.host import torchrun
 from gpuburn.agent.lifeline import tie
 from gpuburn.agent.room import tail
 from gpuburn.agent.worker import Assignment, Failure
+from gpuburn.lost import given_none
 from gpuburn.outcome import Status, SubjectOutcome
 from gpuburn.plan import HOST, Plan, Step
 from gpuburn.probe import discover
@@ -70,10 +72,17 @@ class Account:
 
 
 class Processes:
-    """One step's workers and its sampler. beside: children of the supervisor that belong to no step."""
+    """One step's workers and its sampler. beside: children of the supervisor that belong to no step.
 
-    def __init__(self, plan: Plan, step: Step, folder: Path, account: Account, beside: Pids = list) -> None:
-        self._beside = beside
+    gone: devices that no work is given to, and why.
+    """
+
+    def __init__(
+        self, plan: Plan, step: Step, folder: Path, account: Account, beside: Pids = list,
+        gone: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
+        self._beside, self._gone = beside, gone
+        self.left = [name for name in plan.device_names() if name not in gone]
         self.plan, self.step, self.folder, self.account = plan, step, folder, account
         # With the pid: two supervisors of one run on one machine must not end each other's workers.
         self.group = Group(f"{plan.run}-{step.name}-{os.getpid()}")
@@ -90,7 +99,7 @@ class Processes:
         (folder / "scratch").mkdir()
         assignment = Assignment(
             step.probe, step.scope, step.params, self.plan.devices, self.plan.seed, step.threads, step.timeout,
-            step.env, privileged.read(discover()[step.probe].reads),
+            step.env, privileged.read(discover()[step.probe].reads), sorted(self._gone),
         )  # fmt: skip
         (folder / "assignment.json").write_bytes(strict.encode(assignment))
         commands = self._commands()
@@ -107,10 +116,9 @@ class Processes:
 
     def _commands(self) -> dict[str, list[str]]:
         if self.step.scope == "device":
-            return {name: [sys.executable, "-m", WORKER, str(self.folder), name] for name in self.plan.device_names()}
+            return {name: [sys.executable, "-m", WORKER, str(self.folder), name] for name in self.left}
         if self.step.scope == "ranks":
-            world = len(self.plan.devices)
-            return {"ranks": torchrun(WORKER, [str(self.folder)], world, self.folder / "log")}
+            return {"ranks": torchrun(WORKER, [str(self.folder)], len(self.left), self.folder / "log")}
         return {HOST: [sys.executable, "-m", WORKER, str(self.folder), HOST]}
 
     @property
@@ -221,7 +229,7 @@ class Processes:
         first, cause = self._first(errors) if together and not cut else ("", "")
         after = f"ended after {first} failed: {cause[: WHY // 2]}"
         found = []
-        for index, subject in enumerate(self.plan.device_names() if self.step.scope != "host" else [HOST]):
+        for index, subject in enumerate(self.left if self.step.scope != "host" else [HOST]):
             worker = self.workers.get(subject) or self.workers.get("ranks") or self.workers[HOST]
             who = str(index) if together else subject
             if who in errors:
@@ -235,11 +243,11 @@ class Processes:
             else:
                 ended = self._end(subject, worker) if not first else cause if subject == first else after
                 found.append(SubjectOutcome(subject, Status.ERRORED, ended))
-        return found
+        return found if self.step.scope == "host" else [*found, *given_none(self._gone)]
 
     def _first(self, errors: dict[str, Failure]) -> tuple[str, str]:
         """The device whose rank failed first, and why; ("", "") where nothing tells."""
-        names, path = self.plan.device_names(), self._log_file("ranks")
+        names, path = self.left, self._log_file("ranks")
         log = tail(path, 4000).decode("utf-8", "replace") if path.is_file() else ""
         rank, why = first_of(errors, log)
         return (names[int(rank)], why) if rank and int(rank) < len(names) else ("", "")
@@ -253,7 +261,7 @@ class Processes:
 
     def _errors(self) -> dict[str, Failure]:
         """What workers wrote of their own failure; such a file is as little trusted as any other of theirs."""
-        names = self.plan.device_names() if self.step.scope != "host" else [HOST]
+        names = self.left if self.step.scope != "host" else [HOST]
         allowed = [str(rank) for rank in range(len(names))] if self.step.scope == "ranks" else names
         found = {}
         for path in sorted(self.folder.glob("error.*.json")):

@@ -156,13 +156,13 @@ class Trial:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         task = {
-            "devices": self.host.devices, "recipe": self.recipe, "steps": self.steps, "every": every, "resume": resume,
+            "devices": self.host.left, "recipe": self.recipe, "steps": self.steps, "every": every, "resume": resume,
             "checkpoints": str(self.checkpoints), "threads": self.host.threads or 1, "timeout": self.timeout,
         }  # fmt: skip
         (folder / "task.json").write_bytes(strict.encode(task))
         started = time.monotonic()
         ranks = self.host.ranks(CHILD, [str(folder)], folder)
-        return Run(ranks, folder, len(self.host.devices), started, started + self.timeout)
+        return Run(ranks, folder, len(self.host.left), started, started + self.timeout)
 
     def strike(self, attempt: int) -> Struck | None:
         """A run with one rank killed at a step that follows from the seed; None if it ended first."""
@@ -171,7 +171,7 @@ class Trial:
         shutil.rmtree(self.checkpoints, ignore_errors=True)
         seed, span = self.recipe.seed, (self.steps - 2 - self.every) >> attempt
         at = self.every + 1 + derive("kill", seed, attempt) % max(1, span)
-        rank = derive("victim", seed, attempt) % len(self.host.devices)
+        rank = derive("victim", seed, attempt) % len(self.host.left)
         return self.run(f"victim-{attempt}", self.every, resume=False).killed(rank, at)
 
     def newest(self) -> int:
