@@ -21,8 +21,8 @@ ENDED = signal.SIGTERM
 def first(errors: Mapping[str, Failure], log: str) -> tuple[str, str]:
     """(rank, why); ("", "") where nothing tells. errors: {rank: what it said of its failure}; log: torchrun's.
 
-    A rank that died of a signal said nothing: the launcher saw it. Else the earliest of those that spoke. One that spoke
-    and then died died of what it said; and an abort is how libraries end a process whose partner is gone.
+    A rank that died of a signal said nothing: the launcher saw it. Else the earliest of those that spoke. One that
+    spoke and then died died of what it said; and an abort is how libraries end a process whose partner is gone.
     """
     who = min(errors, key=lambda one: errors[one].at, default="")
     seen = SEEN.search(log)

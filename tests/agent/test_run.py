@@ -181,7 +181,7 @@ def test_the_steps_after_a_lost_device_run_on_those_that_are_left(carry_out):
 
 def test_of_a_rank_that_hangs_and_of_those_that_wait_for_it_the_stacks_are_kept(carry_out, tmp_path):
     result = carry_out(make([step("allreduce", timeout=20.0)]), "allreduce:hang:cpu1")
-    assert result.outcomes[0].status is Status.TIMED_OUT
+    assert result.outcomes[0].status is Status.TIMED_OUT, result.outcomes[0].why
     stacks = {path.name: path.read_text() for path in tmp_path.rglob("stacks.*.txt")}
     assert set(stacks) == {f"stacks.{rank}.txt" for rank in range(3)}
     assert "in hang" in stacks["stacks.1.txt"] and "allreduce.py" in stacks["stacks.0.txt"]
