@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pwd
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO
@@ -23,12 +21,12 @@ from gpuburn.agent.first import first as first_of
 from gpuburn.agent.host import torchrun
 from gpuburn.agent.lifeline import tie
 from gpuburn.agent.room import tail
+from gpuburn.agent.user import Account
 from gpuburn.agent.worker import Assignment, Failure
 from gpuburn.lost import given_none
 from gpuburn.outcome import Status, SubjectOutcome
 from gpuburn.plan import HOST, Plan, Step
 from gpuburn.probe import discover
-from gpuburn.strict import Refused
 
 PATIENCE = 10.0  # seconds from SIGTERM to SIGKILL, and from SIGKILL to "unkillable"
 BLIND = 15.0  # seconds without a line of the sampler, which writes one a second
@@ -38,37 +36,6 @@ WORKER = "gpuburn.agent.worker"
 # Variables that change speed or bits. Others are left out of the outcome, for some hold secrets.
 Pids = Callable[[], list[int]]
 SHAPING = ("CUBLAS_", "CUDA_", "GLOO_", "MKL_", "NCCL_", "NVIDIA_", "OMP_", "PYTORCH_", "TORCH_", "UCX_")
-
-
-@dataclass(frozen=True, slots=True)
-class Account:
-    """Who the workers are: None is the supervisor's own user."""
-
-    uid: int | None = None
-    gid: int = 0
-    home: str = "/"
-
-    @classmethod
-    def named(cls, name: str) -> Account:
-        """The account of that name; "" is no change. Raises Refused for an unknown one."""
-        if not name or os.geteuid() != 0:
-            return cls()
-        try:
-            entry = pwd.getpwnam(name)
-        except KeyError:
-            raise Refused(f"plan.json: worker {name!r} is no account of this host") from None
-        return cls(entry.pw_uid, entry.pw_gid, entry.pw_dir)
-
-    def assume(self) -> None:
-        """Become this user for good (in a child, before exec)."""
-        if self.uid is not None:
-            os.setgroups([])
-            os.setgid(self.gid)
-            os.setuid(self.uid)
-
-    def give(self, path: Path) -> None:
-        if self.uid is not None:
-            os.lchown(path, self.uid, self.gid)
 
 
 class Processes:
@@ -187,11 +154,19 @@ class Processes:
                 processes.wait_gone(processes.tree([self.sampler.pid]), PATIENCE, self.sampler.poll)
 
     def end(self) -> list[int]:
-        """End all that still run: SIGTERM, SIGKILL. Returns the pids that survived both."""
+        """End all that still run: SIGTERM, SIGKILL. Returns the pids that survived both.
+
+        torchrun is held meanwhile: it would signal its ranks a second time while they write down where they are.
+        """
         own = [one.pid for one in self.workers.values()]
         self._seen = processes.tree([pid for pid in own if processes.start_time(pid) is not None])
-        processes.send(self._seen, signal.SIGTERM)
-        left = processes.wait_gone(self._seen, PATIENCE, self._reap)
+        held = [one for one in self._seen if self.step.scope == "ranks" and one[0] in own]
+        processes.send(held, signal.SIGSTOP)
+        processes.send([one for one in self._seen if one not in held], signal.SIGTERM)
+        left = processes.wait_gone([one for one in self._seen if one not in held], PATIENCE, self._reap)
+        processes.send(held, signal.SIGTERM)
+        processes.send(held, signal.SIGCONT)
+        left += processes.wait_gone(held, 0.0 if left else PATIENCE, self._reap)
         if left or self.group.pids():
             self.group.kill()
             processes.send(left, signal.SIGKILL)

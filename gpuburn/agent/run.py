@@ -25,11 +25,11 @@ from gpuburn.accused import accused
 from gpuburn.agent import bug_report, hardware, kernel_log, state
 from gpuburn.agent.bug_report import BugReport
 from gpuburn.agent.kernel_log import KernelLog
-from gpuburn.agent.launch import Account
 from gpuburn.agent.lifeline import adopt
 from gpuburn.agent.seal import seal
 from gpuburn.agent.state import State
 from gpuburn.agent.step import TICK, carry_out, measured, save, tidy
+from gpuburn.agent.user import Account
 from gpuburn.events import failing
 from gpuburn.identity import Event, HostRecord
 from gpuburn.outcome import Outcome, Status, SubjectOutcome

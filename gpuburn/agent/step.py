@@ -14,8 +14,9 @@ from gpuburn import evidence, result as results, run_folder, strict
 from gpuburn.agent import state
 from gpuburn.agent.foreign import ForeignLoad
 from gpuburn.agent.guard import Watch
-from gpuburn.agent.launch import Account, Pids, Processes, overall
+from gpuburn.agent.launch import Pids, Processes, overall
 from gpuburn.agent.room import Room, tail
+from gpuburn.agent.user import Account
 from gpuburn.measurement import Work
 from gpuburn.outcome import GuardTrip, Outcome, Status, SubjectOutcome
 from gpuburn.plan import Plan, Step, subjects

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from gpuburn.agent import launch
-from gpuburn.agent.launch import Account, Processes, overall
+from gpuburn.agent.launch import Processes, overall
+from gpuburn.agent.user import Account
 from gpuburn.outcome import Status, SubjectOutcome
 from gpuburn.plan import Device
 from gpuburn.strict import Refused

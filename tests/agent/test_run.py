@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from gpuburn import plan as plans, result as results, strict
-from gpuburn.agent import launch, processes, status
+from gpuburn.agent import processes, status
+from gpuburn.agent.user import Account
 from gpuburn.finding import Verdict
 from gpuburn.limit import Limit, When
 from gpuburn.outcome import Status
@@ -368,7 +369,7 @@ def test_an_account_that_does_not_exist_is_refused_by_name():
     if os.geteuid() != 0:
         pytest.skip("only root changes accounts")
     with pytest.raises(Refused, match="no account"):
-        launch.Account.named("nobody-has-this-name")
+        Account.named("nobody-has-this-name")
 
 
 def until(true: Callable[[], Any], seconds: float = 60.0) -> None:
