@@ -40,6 +40,7 @@ from gpuburn.verdict import HARDWARE_GUARDS, judge, verdicts
 
 ATTEMPTS = 2  # a step that was interrupted runs once more; interrupted again it is errored
 HEARTBEAT = 5.0
+HEARD = 1.0  # seconds between two looks at what NVML told in a step
 
 
 class Run:
@@ -62,7 +63,8 @@ class Run:
         )  # fmt: skip
         self._rebooted = bool(earlier and earlier.boot != boot)
         self._signal = ""
-        self._beat = 0.0
+        self._beat = self._heard = 0.0
+        self._alarm = ""
 
     def go(self) -> None:
         """Carry the plan out, and write result.json last."""
@@ -116,8 +118,10 @@ class Run:
             save(folder, _errored(self.plan, step, attempt, why))
             return
         self._tick()  # what was said until now is not this step's
+        self._alarm = ""
+        stopped = partial(self._alarmed, folder) if discover()[step.probe].pulses else self.stopped
         try:
-            outcome = carry_out(self.plan, step, folder, self.account, attempt, self.stopped, self._tick,
+            outcome = carry_out(self.plan, step, folder, self.account, attempt, stopped, self._tick,
                                 self.report.pids, gone)  # fmt: skip
         except (OSError, subprocess.SubprocessError) as error:
             # A full disk or a missing account ends this step, not the run.
@@ -130,6 +134,14 @@ class Run:
         for why in [*trips, *(f"{one.code} of {one.about}: {one.text}" for one in told), *self._accused()][:1]:
             self._append(list(self.report.begin(why)))
 
+    def _alarmed(self, folder: Path) -> str:
+        """Why a step that loads in steps is to end: as any other, or because kernel or NVML told of a failure."""
+        if not self._alarm and time.monotonic() - self._heard > HEARD:
+            self._heard = time.monotonic()
+            told = [one for one in run_folder.step_events(folder) if failing(one)]
+            self._alarm = f"{told[0].code} of {told[0].about}: {told[0].text}" if told else ""
+        return self.stopped() or self._alarm
+
     def _accused(self) -> list[str]:
         """What the steps until now say against a GPU; looked for until the first such finding."""
         if self.report.folder.exists():
@@ -140,8 +152,8 @@ class Run:
     def _tick(self) -> None:
         failed = [one for one in self._hear() if failing(one)]
         if failed:
-            why = f"{failed[0].code} of {failed[0].about}: {failed[0].text}"
-            self._append(list(self.report.begin(why)))
+            self._alarm = f"{failed[0].code} of {failed[0].about}: {failed[0].text}"
+            self._append(list(self.report.begin(self._alarm)))
         self._append(list(self.report.advance()))
         if time.monotonic() - self._beat > HEARTBEAT:
             self._beat = time.monotonic()

@@ -46,9 +46,10 @@ def carry_out(
     trips: list[GuardTrip] = []
     try:
         processes.start()
-        foreign = any(guard.name == "foreign_load" for guard in plan.guards)
+        guards = [guard for guard in plan.guards if not guard.probes or step.probe in guard.probes]
+        foreign = any(guard.name == "foreign_load" for guard in guards)
         others = ForeignLoad(processes.group.folder) if foreign else None
-        watch = Watch(plan.guards, folder, folder / "telemetry.jsonl", others)
+        watch = Watch(guards, folder, folder / "telemetry.jsonl", others)
         cut = _watch(processes, watch, Room(folder.parents[1], folder), step, trips, stopped, tick)
         if cut:
             survivors = processes.end()

@@ -17,8 +17,11 @@ import pytest
 
 from gpuburn import plan as plans, result as results, strict
 from gpuburn.agent import processes, status
+from gpuburn.agent.run import Run
 from gpuburn.agent.user import Account
+from gpuburn.events import NVML_XID
 from gpuburn.finding import Verdict
+from gpuburn.identity import Event
 from gpuburn.limit import Limit, When
 from gpuburn.outcome import Status
 from gpuburn.plan import Device, Guard, Place, Plan, Step
@@ -178,6 +181,21 @@ def test_the_steps_after_a_lost_device_run_on_those_that_are_left(carry_out):
     assert {m.subject for m in later[1].measurements if m.name == "pairs.wrong"} == {"gpu0>gpu2", "gpu2>gpu0"}
     assert ("step.errored", "again", "gpu1") in codes(result, Verdict.INCOMPLETE)
     assert result.verdicts == {"training": Verdict.INCOMPLETE}
+
+
+def test_steps_of_load_end_when_nvml_tells_of_a_failure_and_other_steps_do_not(tmp_path):
+    gpus = [Device("gpu0", "cpu", pci="0000:3b:00.0")]
+    steps = [step("power_steps"), step("idle")]
+    prepare(tmp_path, make(steps, demands(steps[1:]), devices=gpus, kind="simulated"))
+    run, folder = Run(tmp_path), tmp_path / "steps" / "power_steps"
+    folder.mkdir(parents=True)
+    assert run._alarmed(folder) == ""
+    (folder / "nvml_events.jsonl").write_bytes(
+        strict.line(Event(NVML_XID, 1.0, "0000:3b:00.0", "Xid 79, told by NVML"))
+    )
+    run._heard = -1e9
+    assert run._alarmed(folder).startswith(f"{NVML_XID} of 0000:3b:00")
+    assert run.stopped() == "", "the run itself goes on"
 
 
 def test_of_a_rank_that_hangs_and_of_those_that_wait_for_it_the_stacks_are_kept(carry_out, tmp_path):

@@ -159,6 +159,7 @@ def ours() -> Iterator[str]:
     for row in policies.load().rows:
         yield from (row.because, row.condition, row.owner)
     yield from (guard.because for guard in [*planning.GUARDS, planning.HEAT, planning.OTHERS])
+    yield planning.HELD
     for probe in (*discover().values(), TELEMETRY):
         yield from (promise.doc for promise in probe.promises.values())
     yield from (*criteria_page.LEVELS.values(), *criteria_page.RULES.values())
