@@ -126,7 +126,8 @@ class Decoder(nn.Module):
     def __init__(self, shape: Shape, stream: torch.dtype) -> None:
         super().__init__()
         self.shape, self.stream = shape, stream
-        self.embedding = nn.Embedding(shape.vocab, shape.width)
+        # Filled by initialise: nn.Embedding's own drawing of values on the meta device imports the compiler, for seconds.
+        self.embedding = nn.Embedding.from_pretrained(torch.empty(shape.vocab, shape.width), freeze=False)
         self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
         self.norm = Norm(shape.width)
         self.head = nn.Linear(shape.width, shape.vocab, bias=False)
