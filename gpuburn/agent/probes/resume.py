@@ -37,7 +37,7 @@ VARIANTS = ["kill", "hang", "launcher", "async", "torn"]
     resumed=Observed("the same digest after all strikes and resumes"),
     smoke={
         "layers": 2, "width": 64, "heads": 4, "kv_heads": 2, "ffn": 128, "vocab": 64, "sequence": 32, "batch": 4,
-        "steps": 60, "every": 5, "learning_rate": 3e-3, "timeout": 60.0, "patience": 5.0, "variants": ["kill", "hang"],
+        "steps": 24, "every": 4, "learning_rate": 3e-3, "timeout": 60.0, "patience": 5.0, "variants": ["kill", "hang"],
     },
 )  # fmt: skip
 def resume(

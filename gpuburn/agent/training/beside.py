@@ -22,9 +22,10 @@ class Beside:
     """The saves of one rank. folder: of the checkpoints. marks: the run's own. timeout: of one save, in seconds."""
 
     def __init__(self, folder: Path, marks: Path, training: Training, timeout: float) -> None:
-        self.folder, self.mark, self.training, self.timeout = folder, shard.saving(marks, training.rank), training, timeout
+        self.folder, self.training, self.timeout = folder, training, timeout
+        self.mark = shard.saving(marks, training.rank)
         self._thread: threading.Thread | None = None
-        self._failed: list[Exception] = []
+        self._why: BaseException | None = None
 
     def expect(self, step: int) -> None:
         """Before the step that will be saved."""
@@ -35,28 +36,29 @@ class Beside:
         """Copy the state as it is now and write it beside the loop. Waits only for the save before."""
         self.finish()
         step, tensors = self.training.step, checkpoint.copied(self.training)
+        self.mark.write_text(str(step))
         # Not awaited at an exit: a rank that fails, or is told to end, leaves its save unfinished.
         self._thread = threading.Thread(target=self._write, args=(step, tensors), daemon=True)
         self._thread.start()
 
     def finish(self) -> None:
-        """Wait for the save in flight, if there is one, and raise what went wrong in it."""
+        """Wait for the save in flight, if there is one. Raises RuntimeError if it is not complete."""
         if self._thread is not None:
             self._thread.join()
             self._thread = None
-        if self._failed:
-            raise self._failed[0]
+        if self.mark.exists():
+            raise RuntimeError(f"the save of step {self.mark.read_text()} failed: {self._why}") from self._why
 
     def _write(self, step: int, tensors: dict[str, torch.Tensor]) -> None:
         place = self.folder / shard.unfinished(step)
         try:
-            self.mark.write_text(str(step))
             checkpoint.write(place, self.training, step, tensors)
             if self.training.rank == 0:
                 self._commit(place, step)
-            self.mark.unlink()
-        except Exception as error:  # the thread's border: raised in the loop, by the next save or at the end
-            self._failed.append(error)
+        except (OSError, RuntimeError, ValueError) as error:  # the thread's border: raised in the loop
+            self._why = error
+            return
+        self.mark.unlink()
 
     def _commit(self, place: Path, step: int) -> None:
         end = time.monotonic() + self.timeout

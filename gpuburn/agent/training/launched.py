@@ -32,6 +32,10 @@ class Told:
     def last(self) -> int:
         return max(self.losses, default=0)
 
+    def through(self, steps: int, world: int) -> bool:
+        """Whether every rank has done its last step."""
+        return all((rank, steps) in self.states for rank in range(world))
+
     def final(self) -> str:
         """One digest of all ranks' states after the last step."""
         states = [state for (_, step), state in sorted(self.states.items()) if step == self.last]
@@ -106,13 +110,19 @@ class Run:
         ranks = range(self.world) if rank is None else [rank]
         return tree([pid for one in ranks if (pid := self.ranks.pid(one))])
 
-    def noticed(self, others: list[Process], launcher: bool) -> None:
-        """Wait until one of the others has ended or, where it lives, the launcher has ended or said a word."""
-        silent = self.ranks.said()
+    def noticed(self, others: list[Process], silent: int | None, patience: float) -> None:
+        """Wait until one of the others has ended, or the launcher has: or it has said more than those silent bytes.
+
+        silent: None where it is the launcher that was struck. Then, and where a rank is alone, none waits for it in vain:
+        it is our own patience that ends.
+        """
+        end = time.monotonic() + patience
         while len(alive(others)) == len(others):
-            if launcher and (self.ranks.poll() is not None or self.ranks.said() > silent):
+            if silent is not None and (self.ranks.poll() is not None or self.ranks.said() > silent):
                 return
-            self.pause("nobody noticed that a rank was struck")
+            if (silent is None or not others) and time.monotonic() > end:
+                return
+            self.pause("nobody noticed that it was struck")
 
     def ended(self) -> Told:
         """Wait for a good end, and read what it left."""

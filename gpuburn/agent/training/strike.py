@@ -90,8 +90,11 @@ WAYS = {
 }
 
 
-def strike(run: Run, way: Way, rank: int, step: int, checkpoints: Path) -> Struck | None:
-    """Strike once the step is told, and see everything end. None if the run came to its end first."""
+def strike(run: Run, way: Way, rank: int, step: int, checkpoints: Path, patience: float) -> Struck | None:
+    """Strike once the step is told, and see everything end. None if the run came to its end first.
+
+    patience: the seconds after which a rank gives up on another.
+    """
     everyone: list[Process] = []
     try:
         if not run.reached(step):
@@ -99,11 +102,12 @@ def strike(run: Run, way: Way, rank: int, step: int, checkpoints: Path) -> Struc
             return None
         everyone = run.processes()
         mine = [] if way.launcher else run.processes(rank)
+        silent = None if way.launcher else run.ranks.said()
         if not way.hit(run, rank, checkpoints):
             run.late()
             return None
         moment = time.monotonic()
-        run.noticed([one for one in everyone if one not in mine], launcher=not way.launcher)
+        run.noticed([one for one in everyone if one not in mine], silent, GONE if way.launcher else patience)
         noticed = time.monotonic()
         if not way.patient:
             _end(run, rank, everyone)
@@ -152,4 +156,4 @@ def keep(run: Run, log: Path, name: str) -> None:
         said = [run.folder / f"stacks.{rank}.txt", *sorted(run.folder.glob(f"log/**/{rank}/stderr.log"))]
         for path in said:
             if path.exists() and path.stat().st_size:
-                shutil.copyfile(path, log / f"{name}.{rank}.{path.name.partition('.')[0]}.txt")
+                shutil.copyfile(path, log / f"{path.name.partition('.')[0]}.{name}.{rank}.txt")

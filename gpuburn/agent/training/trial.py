@@ -67,7 +67,7 @@ class Trial:
         variant, seed = self.variants[number], self.recipe.seed
         low = 2 * self.every + 1 + (0 if attempt else number * self.slot)
         step = low + derive("strike", seed, number, attempt) % max(1, (self.slot - 2 * self.every) >> attempt)
-        if variant == "hang":  # right after a save, and so not in one: that would be noticed when the save's time is over
+        if variant == "hang":  # right after a save: a hang in one is noticed only when the save's time is over
             step -= (step - 1) % self.every
         return derive("victim", seed, number, attempt) % len(self.host.devices), step
 
@@ -134,10 +134,13 @@ class History:
         for attempt in range(ATTEMPTS):
             run = self._run if number and not attempt and self._run else self._anew(variant, attempt)
             rank, step = trial.chosen(number, attempt)
-            struck = strike(run, WAYS[variant], rank, step, trial.checkpoints)
+            struck = strike(run, WAYS[variant], rank, step, trial.checkpoints, trial.patience)
             if trial.host.log and not WAYS[variant].patient:
                 keep(run, trial.host.log, variant)
-            told = self._compare(run, ended=struck is None)
+            told = run.told()
+            if told.through(trial.steps, run.world):  # the strike came too late, or harmed nobody
+                struck = None
+            self._compare(told, ended=struck is None)
             if struck:
                 self.saved = trial.left(variant, rank)
                 return struck, told.last - self.saved
@@ -153,8 +156,9 @@ class History:
         """Let the last run come to its end."""
         if self._run is None:
             raise RuntimeError("no run was resumed")
-        self._run.ended()
-        return self._compare(self._run, ended=True)
+        told = self._run.ended()
+        self._compare(told, ended=True)
+        return told
 
     def stop(self) -> None:
         """Leave no process behind."""
@@ -176,8 +180,6 @@ class History:
         self._run = self.trial.launch(name, saving, bool(resumed))
         return self._run
 
-    def _compare(self, run: Run, ended: bool) -> Told:
-        told = run.told()
+    def _compare(self, told: Told, ended: bool) -> None:
         self._done += len(told.losses)
         self.wrong[self._guilty] += differences(self._peace, told, self.saved, ended)
-        return told
