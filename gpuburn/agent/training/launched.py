@@ -113,7 +113,7 @@ class Run:
     def noticed(self, others: list[Process], silent: int | None, patience: float) -> None:
         """Wait until one of the others has ended, or the launcher has: or it has said more than those silent bytes.
 
-        silent: None where it is the launcher that was struck. Then, and where a rank is alone, none waits for it in vain:
+        silent: None where it is the launcher that was struck. Then, and where a rank is alone, no other waits in vain:
         it is our own patience that ends.
         """
         end = time.monotonic() + patience

@@ -103,7 +103,7 @@ def strike(run: Run, way: Way, rank: int, step: int, checkpoints: Path, patience
         everyone = run.processes()
         mine = [] if way.launcher else run.processes(rank)
         silent = None if way.launcher else run.ranks.said()
-        if not way.hit(run, rank, checkpoints):
+        if not everyone or not way.hit(run, rank, checkpoints):
             run.late()
             return None
         moment = time.monotonic()
