@@ -196,7 +196,7 @@ def demand(request: Request, steps: list[Step]) -> tuple[list[Limit], list[LeftO
                 some, silent = _bound(request, step, f"{probe.name}.{name}", promised, mine, points)
                 must = resolve.built(promised.part, ordered, request.count)
                 found += [replace(one, built=must) for one in some] if must else some
-                left_out += silent
+                left_out += silent if rotation.base(step.name) == step.name else []  # once for all turns
     return found, left_out
 
 
