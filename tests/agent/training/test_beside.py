@@ -1,6 +1,7 @@
 """A save beside the loop: the state as it was, whatever is trained meanwhile; complete only when every part is."""
 
 import copy
+import threading
 
 import pytest
 
@@ -30,12 +31,16 @@ def beside(tmp_path, training, timeout=60.0):
     return one
 
 
-def test_it_saves_what_was_there_when_it_was_asked(tmp_path, training):
+def test_it_saves_what_was_there_when_it_was_asked(tmp_path, training, monkeypatch):
+    """The disk is so slow that three steps are done before the first byte is written."""
     place = checkpoint.save(tmp_path / "in the loop", training)
+    write, done = shard.write, threading.Event()
+    monkeypatch.setattr(shard, "write", lambda *given: done.wait(60) and write(*given))
     one = beside(tmp_path, training)
     one.save()
     for _ in range(3):
         training.advance()
+    done.set()
     one.finish()
     assert shard.newest_complete(tmp_path / "checkpoints") == tmp_path / "checkpoints" / shard.name(4)
     assert shard.described(tmp_path / "checkpoints" / shard.name(4), 0) == shard.described(place, 0)
