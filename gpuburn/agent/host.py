@@ -86,8 +86,8 @@ class Ranks:
 class Host:
     """folder: scratch, removed after the step. devices: as planned. threads: per process.
 
-    seen: what only root can read, as the supervisor read it just before the step. log: the folder that is kept as the
-    step's log; None where nothing is.
+    seen: what only root can read, as the supervisor read it just before the step. lost: devices that are gone.
+    log: the folder that is kept as the step's log; None where nothing is.
     """
 
     name: str
@@ -96,14 +96,20 @@ class Host:
     seed: int
     threads: int
     seen: dict[str, Any] = field(default_factory=dict)
+    lost: list[str] = field(default_factory=list)
     log: Path | None = None
 
+    @property
+    def left(self) -> list[plan.Device]:
+        """The devices that work is given to."""
+        return [one for one in self.devices if one.name not in self.lost]
+
     def ranks(self, module: str, arguments: list[str], folder: Path) -> Ranks:
-        """Start one process of the module per planned device, with RANK and WORLD_SIZE in its environment."""
+        """Start one process of the module per device that is left, with RANK and WORLD_SIZE in its environment."""
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.glob("pid.*"):
             old.unlink()
-        command = torchrun(module, arguments, len(self.devices), folder / "log")
+        command = torchrun(module, arguments, len(self.left), folder / "log")
         return Ranks(command, folder, {"OMP_NUM_THREADS": str(self.threads or 1)})
 
     @staticmethod

@@ -20,20 +20,21 @@ from pathlib import Path
 from types import FrameType
 from typing import Literal
 
-from gpuburn import __version__, plan as plans, result as results, run_folder, strict
+from gpuburn import __version__, lost, plan as plans, result as results, run_folder, strict
 from gpuburn.accused import accused
 from gpuburn.agent import bug_report, hardware, kernel_log, state
 from gpuburn.agent.bug_report import BugReport
 from gpuburn.agent.kernel_log import KernelLog
-from gpuburn.agent.launch import Account
 from gpuburn.agent.lifeline import adopt
 from gpuburn.agent.seal import seal
 from gpuburn.agent.state import State
 from gpuburn.agent.step import TICK, carry_out, measured, save, tidy
+from gpuburn.agent.user import Account
 from gpuburn.events import failing
 from gpuburn.identity import Event, HostRecord
 from gpuburn.outcome import Outcome, Status, SubjectOutcome
 from gpuburn.plan import Plan, Step, subjects
+from gpuburn.probe import discover
 from gpuburn.strict import Refused
 from gpuburn.verdict import HARDWARE_GUARDS, judge, verdicts
 
@@ -110,10 +111,14 @@ class Run:
         if attempt > ATTEMPTS:
             save(folder, _interrupted(self.plan, step, attempt))
             return
+        gone = lost.gone(self.plan, run_folder.outcomes(self.folder, self.plan))
+        if why := _too_few(self.plan, step, gone):
+            save(folder, _errored(self.plan, step, attempt, why))
+            return
         self._tick()  # what was said until now is not this step's
         try:
             outcome = carry_out(self.plan, step, folder, self.account, attempt, self.stopped, self._tick,
-                                self.report.pids)  # fmt: skip
+                                self.report.pids, gone)  # fmt: skip
         except (OSError, subprocess.SubprocessError) as error:
             # A full disk or a missing account ends this step, not the run.
             outcome = _errored(self.plan, step, attempt, f"could not be carried out: {error}")
@@ -225,6 +230,14 @@ def _errored(plan: Plan, step: Step, attempt: int, why: str) -> Outcome:
     silent = [SubjectOutcome(name, Status.ERRORED, why) for name in subjects(plan, step)]
     return Outcome(step.name, step.probe, step.revision, Status.ERRORED, why, time.time(), 0.0, attempt, silent, [], [],
                    params=step.params)  # fmt: skip
+
+
+def _too_few(plan: Plan, step: Step, gone: dict[str, str]) -> str:
+    """Why a step has not the devices that it takes; "" if it has. What looks at the host needs none."""
+    wanted, left = discover()[step.probe].least_devices, len(plan.devices) - len(gone)
+    if step.scope == "host" or left >= wanted:
+        return ""
+    return f"takes {wanted} device(s), left are {left}: {'; '.join(f'{name} {why}' for name, why in gone.items())}"
 
 
 def _interrupted(plan: Plan, step: Step, attempt: int) -> Outcome:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from gpuburn.agent import launch, processes
-from gpuburn.agent.launch import Account
 from gpuburn.agent.step import carry_out
+from gpuburn.agent.user import Account
 from gpuburn.limit import Limit, When
 from gpuburn.outcome import Outcome, Status
 from gpuburn.plan import Device

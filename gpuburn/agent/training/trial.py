@@ -69,7 +69,7 @@ class Trial:
         step = low + derive("strike", seed, number, attempt) % max(1, (self.slot - 2 * self.every) >> attempt)
         if variant == "hang":  # right after a save: a hang in one is noticed only when the save's time is over
             step -= (step - 1) % self.every
-        return derive("victim", seed, number, attempt) % len(self.host.devices), step
+        return derive("victim", seed, number, attempt) % len(self.host.left), step
 
     def launch(self, name: str, saving: Saving, resume: bool) -> Run:
         """Start a run in a folder of that name."""
@@ -77,14 +77,14 @@ class Trial:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         task = {
-            "devices": self.host.devices, "recipe": self.recipe, "steps": self.steps, "every": self.every,
+            "devices": self.host.left, "recipe": self.recipe, "steps": self.steps, "every": self.every,
             "saving": saving, "checkpoints": str(self.checkpoints), "resume": resume,
             "threads": self.host.threads or 1, "timeout": self.timeout, "patience": self.patience,
         }  # fmt: skip
         (folder / "task.json").write_bytes(strict.encode(task))
         started = time.monotonic()
         ranks = self.host.ranks(CHILD, [str(folder)], folder)
-        return Run(ranks, folder, len(self.host.devices), started, started + self.timeout)
+        return Run(ranks, folder, len(self.host.left), started, started + self.timeout)
 
     def left(self, variant: str, rank: int) -> int:
         """Damage what the variant damages; then the step of the newest checkpoint that is whole, found here.
