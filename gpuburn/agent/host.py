@@ -40,12 +40,20 @@ class Ranks:
         path = self.folder / f"pid.{rank}"
         return int(path.read_text()) if path.exists() and path.read_text() else None
 
-    def kill(self, rank: int) -> None:
-        """End a rank as a crash would: SIGKILL, no goodbye."""
+    def send(self, rank: int, number: signal.Signals) -> None:
+        """A signal to one rank, as fate would: SIGKILL is a crash, SIGSTOP a hang."""
         pid = self.pid(rank)
         if pid is None:
             raise RuntimeError(f"rank {rank} has not started")
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, number)
+
+    def behead(self) -> None:
+        """SIGKILL the launcher alone: its ranks must end by themselves (death signal)."""
+        self._process.kill()
+
+    def said(self) -> int:
+        """How many bytes the launcher has written so far: it is silent as long as its ranks are well."""
+        return (self.folder / "launcher.log").stat().st_size
 
     def poll(self) -> int | None:
         """The launcher's exit status; None while it runs."""
@@ -79,6 +87,7 @@ class Host:
     """folder: scratch, removed after the step. devices: as planned. threads: per process.
 
     seen: what only root can read, as the supervisor read it just before the step. lost: devices that are gone.
+    log: the folder that is kept as the step's log; None where nothing is.
     """
 
     name: str
@@ -88,6 +97,7 @@ class Host:
     threads: int
     seen: dict[str, Any] = field(default_factory=dict)
     lost: list[str] = field(default_factory=list)
+    log: Path | None = None
 
     @property
     def left(self) -> list[plan.Device]:

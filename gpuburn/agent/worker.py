@@ -89,7 +89,7 @@ def _work(assignment: Assignment, folder: Path, name: str) -> None:
     scratch = folder / "scratch"
     if assignment.scope == "host":
         host = Host("host", scratch, assignment.devices, assignment.seed, assignment.threads,
-                    assignment.seen, assignment.lost)  # fmt: skip
+                    assignment.seen, assignment.lost, folder / "log")  # fmt: skip
         run(probe, host, assignment.params, folder / "readings.host.jsonl")
         return
     from gpuburn.agent import device as devices
