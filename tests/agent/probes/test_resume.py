@@ -78,6 +78,15 @@ def test_without_a_fault_nothing_differs_for_another_seed(tmp_path):
     assert of(found, "strikes") == dict.fromkeys(VARIANTS, 1)
 
 
+def test_it_runs_on_the_devices_that_are_left(tmp_path):
+    where = ForkedHost("host", tmp_path, DEVICES, 1, 1, lost=["cpu0"])
+    found = numbers(PROBE.run(where, **short("kill")))
+    assert (found["mismatches", "kill"], found["strikes", "kill"]) == (0, 1)
+    assert {path.name for path in (tmp_path / "kill-0").glob("pid.*")} == {"pid.0", "pid.1"}
+    task = strict.loads((tmp_path / "kill-0" / "task.json").read_bytes(), "task")
+    assert [one["name"] for one in task["devices"]] == ["cpu1", "cpu2"]
+
+
 LOSSES = ["generator lost", "step lost", "step skipped", "moments lost", "last bit lost", "checkpoint ignored"]
 
 

@@ -87,7 +87,7 @@ class ForkedHost(Host):
 
     def ranks(self, module: str, arguments: list[str], folder: Path) -> ForkedRanks:  # type: ignore[override]
         assert module == "gpuburn.agent.training.child" and arguments == [str(folder)]
-        return ForkedRanks(folder, len(self.devices), self.faults.get(folder.name, ""))
+        return ForkedRanks(folder, len(self.left), self.faults.get(folder.name, ""))
 
 
 def _rank(folder: str, rank: int, world: int, port: int, fault: str) -> None:
