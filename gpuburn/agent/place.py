@@ -104,7 +104,7 @@ def slowest(elapsed: float, device: Device) -> float:
 
 @contextlib.contextmanager
 def of_ranks(
-    device: Device, directory: str, probe: str, size: int, writers: int, files: int = 0
+    device: Device, directory: str, probe: str, size: int, writers: int, files: int = 0, spare: float = SPARE
 ) -> Iterator[Place]:
     """The place of all ranks, each of which writes size bytes at most at a time. The last rank removes the folder.
 
@@ -115,7 +115,7 @@ def of_ranks(
     folder = own(device.folder, directory, probe)
     make(folder)
     try:
-        room(folder, device.world * size, device.world * files)
+        room(folder, device.world * size, device.world * files, spare)
         with _slot(directory, writers, device.rank == 0) as (slots, take):
             waited = _together(take)
             yield Place(folder, mounts.told(directory, folder.parent), slots, waited)

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuburn.agent import place
 from gpuburn.agent.page_cache import cached, evict
+from gpuburn.agent.stream import Data, read, write, wrong
 from gpuburn.measurement import Metric, Reading, Work
 from gpuburn.probe import Taken, probe
 
 if TYPE_CHECKING:
-    import torch
+    from pathlib import Path
 
     from gpuburn.agent.device import Device
-
-BLOCK = 16 * 2**20
-PAGE = 4096  # bytes; one word of each is the block's own, so that no two pages of all the ranks are alike
 
 
 @probe(
@@ -72,83 +65,16 @@ def _round(device: Device, data: Data, path: Path) -> Iterator[Taken]:
     import torch.distributed as dist
 
     path.unlink(missing_ok=True)
-    digests = [hashlib.sha256(block).hexdigest() for block in data.blocks()]
+    digests = data.digests()
     dist.barrier()
-    written = place.slowest(_write(path, data), device)
+    written = place.slowest(write(path, data), device)
     total = data.size * dist.get_world_size()
     yield Reading("write", total / written / 1e9)
     evict(path)
     yield Reading("cached_share", cached(path))
     dist.barrier()
-    seen = place.slowest(_read(path), device)
+    seen = place.slowest(read(path), device)
     yield Reading("read", total / seen / 1e9)
     yield Reading("wrong", float(wrong(path, digests)))
     yield Reading("checked", data.size / 2**30)
     yield Work(iterations=1, bytes=data.size)
-
-
-@dataclass(frozen=True, slots=True)
-class Data:
-    """The file's content: one random block on the device, of which each copy gets other words. size in bytes."""
-
-    random: torch.Tensor
-    stamp: int
-    size: int
-
-    @classmethod
-    def of(cls, device: Device, number: int, mib: int) -> Data:
-        import torch
-
-        from gpuburn.agent.training.language import derive
-
-        chosen = derive("checkpoint", device.seed, device.rank, number)
-        generator = torch.Generator(device.torch).manual_seed(chosen)
-        words = (BLOCK // PAGE, PAGE // 8)
-        limit = 2**63 - 1
-        random = torch.randint(-limit, limit, words, generator=generator, device=device.torch, dtype=torch.int64)
-        return cls(random, chosen, mib * 2**20)
-
-    def blocks(self) -> Iterator[memoryview]:
-        """The content in order, each block copied from the device as a checkpoint's tensors are."""
-        import torch
-
-        from gpuburn.agent.training.bits import memory
-
-        pages = torch.arange(self.random.shape[0], device=self.random.device)
-        block = self.random.clone()
-        for start in range(0, self.size, BLOCK):
-            block[:, 0] = self.random[:, 0] ^ (self.stamp ^ (start + pages))
-            host = block.cpu()
-            yield memory(host)[: min(BLOCK, self.size - start)]
-
-
-def _write(path: Path, data: Data) -> float:
-    """Seconds until the file and its name are on the storage."""
-    start = time.perf_counter()
-    with path.open("xb", buffering=0) as file:
-        for block in data.blocks():
-            done = 0
-            while done < len(block):
-                done += file.write(block[done:])
-        os.fsync(file.fileno())
-    place.sync(path.parent)
-    return time.perf_counter() - start
-
-
-def _read(path: Path) -> float:
-    """Seconds to read the file once, into one buffer."""
-    buffer = bytearray(BLOCK)
-    start = time.perf_counter()
-    with path.open("rb", buffering=0) as file:
-        while file.readinto(buffer):
-            pass
-    return time.perf_counter() - start
-
-
-def wrong(path: Path, digests: list[str]) -> int:
-    """How many blocks are not what was written; a missing or a surplus one is wrong too."""
-    found = []
-    with path.open("rb") as file:
-        while block := file.read(BLOCK):
-            found.append(hashlib.sha256(block).hexdigest())
-    return sum(one != other for one, other in zip(digests, found)) + abs(len(digests) - len(found))

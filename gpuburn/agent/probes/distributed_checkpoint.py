@@ -48,7 +48,7 @@ def distributed_checkpoint(
 ) -> Iterator[Taken]:  # fmt: skip
     """Save synchronously, restore; save asynchronously while the loop goes on, restore; compare every bit, each time.
 
-    The state is sharded (DTensor): mib MiB of weights and moments on each rank, random. Files are written with fsync
+    Each rank has mib MiB of weights and moments, random, as a sharded run has (FSDP, ZeRO). Files are written with fsync
     into a folder that is renamed once it is whole. Before it is restored the state is wiped and the files are turned
     out of the page cache. An asynchronous save is torch's: a blocking copy into the host's memory, then a thread.
     Checksums are made outside what is timed. step: seconds of products in a step of the loop; steps: those at rest.
@@ -59,12 +59,13 @@ def distributed_checkpoint(
     """
     import torch.distributed as dist
 
+    from gpuburn.agent.training.pace import Products
     from gpuburn.agent.training.sharded import Loop, State, Store
 
     _memory(COPIES * device.world * mib * 2**20)
     with place.of_ranks(device, directory, "distributed_checkpoint", mib * 2**20, writers) as there:
         state = State(device, mib)
-        loop = Loop(device, state, size, dtype, step)
+        loop = Loop(device, state, Products(device, size, dtype, step))
         store = Store(there.folder, device, state, dist.new_group(backend="gloo"))
         try:
             for _ in range(rounds):

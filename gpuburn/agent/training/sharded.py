@@ -1,8 +1,9 @@
 """A training run's sharded state, saved and restored by torch.distributed.checkpoint as a training job would.
 
-Each rank holds its shard of flat weights and two moments (DTensor, Shard(0)), and small entries beside them. A save is
-written into `.tmp-...`, every file with fsync, and renamed when all of it is there. The ranks agree over gloo, which an
-asynchronous save needs for itself while the loop uses the devices' own backend.
+Each rank holds its shard of flat weights and two moments, under names of its own, and small entries that all share.
+(DTensor would give the shards one name, and write the same bytes; it imports the compiler, for seconds in each process.)
+A save is written into `.tmp-...`, every file with fsync, and renamed when all of it is there. The ranks agree over gloo,
+which an asynchronous save needs for itself while the loop uses the devices' own backend.
 """
 
 from __future__ import annotations
@@ -19,13 +20,12 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint import FileSystemReader, FileSystemWriter, LoadPlan, LoadPlanner, SavePlan, SavePlanner
-from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.tensor import DTensor, Shard
 
 from gpuburn.agent.device import Device
 from gpuburn.agent.place import sync
 from gpuburn.agent.training.bits import checksum
 from gpuburn.agent.training.language import derive
+from gpuburn.agent.training.pace import Products
 
 NAMES = ("weights", "moment1", "moment2")
 VALUE = 4  # bytes of an FP32 number
@@ -38,10 +38,8 @@ class State:
         self.step = 0
         generator = torch.Generator(device.torch).manual_seed(derive("sharded", device.seed, device.rank))
         count = mib * 2**20 // VALUE // len(NAMES)
-        mesh = DeviceMesh.from_group(dist.group.WORLD, device.torch.type)
         self.local = [torch.randn(count, generator=generator, device=device.torch) for _ in NAMES]
-        whole = [DTensor.from_local(one, mesh, [Shard(0)], run_check=False) for one in self.local]
-        self._whole = dict(zip(NAMES, whole))
+        self._rank = device.rank
 
     @property
     def bytes(self) -> int:
@@ -49,7 +47,9 @@ class State:
         return sum(one.numel() * VALUE for one in self.local)
 
     def entries(self) -> dict[str, Any]:
-        return {**self._whole, "step": self.step, "recipe": {"names": list(NAMES), "count": self.local[0].numel()}}
+        """What is saved, and on restoring filled in place."""
+        own = {f"{name}.{self._rank}": one for name, one in zip(NAMES, self.local)}
+        return {**own, "step": self.step, "recipe": {"names": list(NAMES), "count": self.local[0].numel()}}
 
     def advance(self) -> None:
         """Change every number in place, as an optimizer's update does."""
@@ -189,12 +189,9 @@ class Store:
 class Loop:
     """Steps like training's: products on the device, an exchange among all ranks, every number of the state changed."""
 
-    def __init__(self, device: Device, state: State, size: int, dtype: str, seconds: float) -> None:
-        kind = getattr(torch, dtype)
-        self._device, self._state = device, state
-        self._left, self._right = (torch.ones(size, size, dtype=kind, device=device.torch) for _ in range(2))
+    def __init__(self, device: Device, state: State, products: Products) -> None:
+        self._device, self._state, self._products = device, state, products
         self._gradients = torch.ones(2**20, device=device.torch)
-        self._rounds = device.calibrate(self._multiply, seconds)
 
     def step(self) -> float:
         """Seconds of one step."""
@@ -210,11 +207,7 @@ class Loop:
             dist.all_reduce(flag, op=dist.ReduceOp.MIN)
         return taken
 
-    def _multiply(self) -> None:
-        torch.matmul(self._left, self._right)
-
     def _work(self) -> None:
-        for _ in range(self._rounds):
-            self._multiply()
-        dist.all_reduce(self._gradients, op=dist.ReduceOp.AVG if self._device.collectives == "nccl" else dist.ReduceOp.MAX)
+        self._products()
+        dist.all_reduce(self._gradients, op=dist.ReduceOp.MAX)  # a sum would grow from step to step
         self._state.advance()
