@@ -11,6 +11,7 @@ from gpuburn.strict import Refused
 
 PATIENCE = 3600.0  # seconds that a step waits for its turn at a shared path; its timeout is so much longer there
 GIB = 2**30
+CAP, WRITERS = 256.0, 4  # where the site says nothing: GiB of one step of a host; hosts at once
 LOWERED = "mib"  # the parameter that is lowered where a step would write too much
 
 
@@ -19,8 +20,8 @@ class Storage:
     """path: on the host, "" is the agent's own disk. gib: of one step. writers: hosts that write at once at most."""
 
     path: str = ""
-    gib: float = 256.0
-    writers: int = 4
+    gib: float = CAP
+    writers: int = WRITERS
 
 
 def place(steps: Iterable[Step], storage: Storage, count: int) -> tuple[list[Step], list[str]]:

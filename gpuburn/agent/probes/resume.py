@@ -8,9 +8,10 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpuburn import strict
+from gpuburn.agent import place
 from gpuburn.agent.processes import Process, send, tree, wait_gone
 from gpuburn.measurement import Fact, Metric, Observed, Reading, Work
 from gpuburn.probe import Taken, probe
@@ -25,8 +26,18 @@ GONE = 15.0  # seconds that ranks have to be gone once their launcher is
 LOOK = 0.005  # seconds between two looks at a run: far below any step
 
 
+def _stored(params: dict[str, Any], count: int) -> int:
+    """Bytes of all checkpoints: of each run that is killed, as often as that may take, and of the resumed one."""
+    heads, width = params["heads"], params["width"]
+    attention = 2 * width * width + 2 * params["kv_heads"] * (width // heads) * width
+    block = attention + 3 * width * params["ffn"] + 2 * width
+    parameters = 2 * params["vocab"] * width + params["layers"] * block + width  # Shape.parameters, without torch
+    return int(12 * parameters * (params["steps"] // params["every"]) * (ATTEMPTS + 1))
+
+
 @probe(
     scope="host",
+    stores=_stored,
     mismatches=Metric("count", "last", doc="losses and final checksums whose bits are not the reference's, or missing"),
     kills=Metric("count", "last", doc="ranks that were killed while they trained: without one nothing was tried"),
     survivors=Metric("count", "last", doc="ranks still there after their launcher had ended"),
@@ -39,16 +50,18 @@ LOOK = 0.005  # seconds between two looks at a run: far below any step
         "layers": 2, "width": 64, "heads": 4, "kv_heads": 2, "ffn": 128, "vocab": 64, "sequence": 32, "batch": 4,
         "steps": 60, "every": 5, "learning_rate": 3e-3, "timeout": 60.0,
     },
+    **place.TELLS,
 )  # fmt: skip
 def resume(
     host: Host, layers: int = 8, width: int = 2048, heads: int = 16, kv_heads: int = 8, ffn: int = 8192,
     vocab: int = 32768, sequence: int = 4096, batch: int = 4, learning_rate: float = 3e-4, warmup: int = 10,
-    steps: int = 60, every: int = 15, directory: str = "", timeout: float = 600.0,
+    steps: int = 60, every: int = 15, directory: str = "", writers: int = 4, timeout: float = 600.0,
 ) -> Iterator[Taken]:  # fmt: skip
     """Run in peace, run and kill, resume: the resumed run must end with the very bits of the one left in peace.
 
     The step and the rank of the kill follow from the seed. A run that ends before the kill is repeated with an earlier
-    one. directory: the file system of the checkpoints ("" = scratch). timeout: of each of the runs, in seconds.
+    one. directory: the file system of the checkpoints ("" = scratch). writers: hosts that may write there at once.
+    timeout: of each of the runs, in seconds.
 
     Exercises: the launcher, the death of a rank under load, checkpoints, their being found, deterministic training.
     Does not exercise: the loss of a host, a hang without a death, another number of ranks after the restart.
@@ -58,22 +71,15 @@ def resume(
 
     shape = Shape(layers, width, heads, kv_heads, ffn, vocab, sequence)
     recipe = Recipe(shape, batch, host.seed, learning_rate, warmup)
-    trial = Trial(host, recipe, steps, every, timeout, _place(host, directory))
-    try:
-        trial.check()
-        yield from _tried(trial)
-    finally:
-        shutil.rmtree(trial.checkpoints, ignore_errors=True)
-
-
-def _place(host: Host, directory: str) -> Path:
-    """The checkpoints' own folder: always one that only this step uses."""
-    if directory and not Path(directory).is_dir():
-        raise NotADirectoryError(
-            f"{directory}: not there; it is not made, for the disk below a missing mount would be tried"
-        )
-    own = strict.digest(str(host.folder.absolute()).encode())[:12]
-    return Path(directory) / f"gpuburn-resume-{own}" if directory else host.folder / "checkpoints"
+    own = place.own(host.folder, directory, "resume") if directory else host.folder / "checkpoints"
+    trial = Trial(host, recipe, steps, every, timeout, own)
+    with place.of_host(directory, own, writers) as there:
+        try:
+            trial.check()
+            yield from _tried(trial)
+        finally:
+            shutil.rmtree(trial.checkpoints, ignore_errors=True)
+        yield from there.told()
 
 
 def _tried(trial: Trial) -> Iterator[Taken]:
