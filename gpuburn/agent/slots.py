@@ -11,6 +11,7 @@ import contextlib
 import os
 import re
 import socket
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -105,12 +106,8 @@ class Slots:
 
     def _now(self) -> float:
         """The file system's time: that of a file just made."""
-        path = self._folder / f".gpuburn-clock-{socket.gethostname()}-{os.getpid()}"
-        path.touch()
-        try:
-            return path.stat().st_mtime
-        finally:
-            path.unlink()
+        with tempfile.NamedTemporaryFile(prefix=".gpuburn-clock-", dir=self._folder) as file:
+            return os.fstat(file.fileno()).st_mtime
 
     def _path(self, slot: int, generation: int) -> Path:
         return self._folder / f".gpuburn-writer-{slot}.{generation}"
