@@ -11,8 +11,30 @@ LOCAL = "local disk only"  # how a fact begins where the site names no path
 OWN, SHARED = "this host's own", "shared with other hosts"
 # File systems of a network, of a cluster, or of the machine around a virtual one; and all of FUSE but block devices'.
 NETWORKS = frozenset(
-    "nfs nfs4 cifs smb3 9p virtiofs lustre ceph gpfs beegfs beegfs_nodev wekafs glusterfs panfs pvfs2 orangefs afs "
-    "gfs2 ocfs2 daos vastnfs quobyte".split()
+    [
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb3",
+        "9p",
+        "virtiofs",
+        "lustre",
+        "ceph",
+        "gpfs",
+        "beegfs",
+        "beegfs_nodev",
+        "wekafs",
+        "glusterfs",
+        "panfs",
+        "pvfs2",
+        "orangefs",
+        "afs",
+        "gfs2",
+        "ocfs2",
+        "daos",
+        "vastnfs",
+        "quobyte",
+    ]
 )
 OCTAL = re.compile(r"\\([0-7]{3})")
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpuburn import strict
 from gpuburn.agent import mounts
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SPARE = 2.2  # free space wanted, as a multiple of what is written
 POLL = 2.0  # seconds between two tries for a slot
 # What every probe that uses a place promises of it.
-TELLS: dict[str, Metric | Observed] = {
+TELLS: dict[str, Any] = {
     "storage": Observed(
         "file system, mount point and whether other hosts share it; 'local disk only' where the site names no path",
         per="host",

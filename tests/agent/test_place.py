@@ -101,7 +101,11 @@ def test_a_link_in_the_folders_place_is_refused(one, nfs, tmp_path):
 
 def test_too_few_inodes_are_refused(tmp_path):
     with (
-        mock.patch.object(place.os, "statvfs", lambda path: mock.Mock(f_files=100, f_favail=9, f_bavail=9, f_blocks=9, f_bfree=9, f_frsize=4096)),
+        mock.patch.object(
+            place.os,
+            "statvfs",
+            lambda path: mock.Mock(f_files=100, f_favail=9, f_bavail=9, f_blocks=9, f_bfree=9, f_frsize=4096),
+        ),
         pytest.raises(OSError, match="9 inodes free, 10 wanted"),
     ):
         place.room(tmp_path / "x", 1, files=10)
@@ -124,4 +128,4 @@ def test_all_ranks_wait_for_the_turn_of_the_first(tmp_path):
     taken = run(cases, tmp_path)["waited"]
     for rank in range(WORLD):
         assert [one.value for one in taken[rank] if isinstance(one, Reading) and one.metric == "naps"] == [2.0]
-        assert [one.value for one in taken[rank] if isinstance(one, Fact)][0].startswith("local disk only")
+        assert next(one.value for one in taken[rank] if isinstance(one, Fact)).startswith("local disk only")

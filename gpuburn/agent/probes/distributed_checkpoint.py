@@ -34,7 +34,8 @@ COPIES = 1.5  # host memory wanted, as a multiple of the copies that asynchronou
     read=Metric("GB/s", doc="all ranks' bytes over the time of dcp.load, from storage", better="higher"),
     write_rank=Metric("GB/s", doc="this rank's bytes over its own time of writing, with fsync", better="higher"),
     read_rank=Metric("GB/s", doc="this rank's bytes over its own time of reading", better="higher"),
-    cached_share=Metric("1", "max", "share of the files still in the page cache before reading: near 1, memory was read"),
+    cached_share=Metric("1", "max",
+                        "share of the files still in the page cache before reading: near 1, memory was read"),
     wrong=Metric("count", "sum", "entries of the restored state whose bits are not those that were saved"),
     checked=Metric("GiB", "sum", "bytes restored and compared"),
     work=("iterations", "bytes"),
@@ -46,11 +47,11 @@ def distributed_checkpoint(
     device: Device, mib: int = 4096, rounds: int = 2, size: int = 4096, dtype: str = "bfloat16", step: float = 0.2,
     steps: int = 10, directory: str = "", writers: int = 4,
 ) -> Iterator[Taken]:  # fmt: skip
-    """Save synchronously, restore; save asynchronously while the loop goes on, restore; compare every bit, each time.
+    """Save synchronously, restore; save asynchronously while the loop goes on, restore; compare every bit each time.
 
-    Each rank has mib MiB of weights and moments, random, as a sharded run has (FSDP, ZeRO). Files are written with fsync
-    into a folder that is renamed once it is whole. Before it is restored the state is wiped and the files are turned
-    out of the page cache. An asynchronous save is torch's: a blocking copy into the host's memory, then a thread.
+    Each rank has mib MiB of weights and moments, random, as a sharded run has (FSDP, ZeRO). Files are written with
+    fsync into a folder that is renamed once it is whole. Before it is restored the state is wiped and the files are
+    turned out of the page cache. An asynchronous save is as in torch: a blocking copy to the host, then a thread.
     Checksums are made outside what is timed. step: seconds of products in a step of the loop; steps: those at rest.
     directory: the file system that is meant ("" = scratch). writers: hosts that may write there at once.
 

@@ -5,6 +5,8 @@ The loader is torch's, with worker processes that are forked: they read files an
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -56,7 +58,7 @@ class Samples(Dataset[tuple[int, torch.Tensor]]):
 
     def order(self, seed: int) -> list[int]:
         """All numbers, shuffled as an epoch is."""
-        return torch.randperm(len(self), generator=torch.Generator().manual_seed(seed)).tolist()  # type: ignore[no-any-return]
+        return torch.randperm(len(self), generator=torch.Generator().manual_seed(seed)).tolist()
 
     def swept(self, order: list[int]) -> float:
         """Seconds to read every file once, one after the other."""
@@ -92,8 +94,12 @@ class Epoch:
         return sum(self.marks.get(number) != mark for number, mark in enumerate(samples.marks))
 
 
-def fed(device: Device, samples: Samples, order: list[int], batch: int, workers: int, work: Callable[[], None]) -> Epoch:
+def fed(
+    device: Device, samples: Samples, order: list[int], batch: int, workers: int, work: Callable[[], None]
+) -> Epoch:
     """Steps of fixed work, each on a batch that the loader brings. The first batch is not counted: workers start."""
+    if importlib.util.find_spec("numpy"):
+        importlib.import_module("numpy.random")  # every worker wants it; imports after a fork may find a lock torn
     batches = [order[start : start + batch] for start in range(0, len(order), batch)]
     loader = DataLoader(
         samples, batch_sampler=batches, num_workers=workers, multiprocessing_context="fork",
@@ -109,8 +115,8 @@ def fed(device: Device, samples: Samples, order: list[int], batch: int, workers:
             epoch.waited += waited
             epoch.total += waited + time.perf_counter() - started
         epoch.steps += 1
-    for numbers, sums in marks:
-        epoch.marks.update(zip(numbers, sums.tolist()))
+    for named, sums in marks:
+        epoch.marks.update(zip(named, sums.tolist()))
     return epoch
 
 

@@ -1,9 +1,9 @@
 """A training run's sharded state, saved and restored by torch.distributed.checkpoint as a training job would.
 
 Each rank holds its shard of flat weights and two moments, under names of its own, and small entries that all share.
-(DTensor would give the shards one name, and write the same bytes; it imports the compiler, for seconds in each process.)
-A save is written into `.tmp-...`, every file with fsync, and renamed when all of it is there. The ranks agree over gloo,
-which an asynchronous save needs for itself while the loop uses the devices' own backend.
+(DTensor would give the shards one name and write the same bytes; it imports the compiler, for seconds in each process.)
+A save is written into `.tmp-...`, every file with fsync, and renamed when all of it is there. The ranks agree over
+gloo, which an asynchronous save needs for itself while the loop uses the devices' own backend.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from typing import Any, cast
 
 import torch
 import torch.distributed as dist
-import torch.distributed.checkpoint as dcp
-from torch.distributed.checkpoint import FileSystemReader, FileSystemWriter, LoadPlan, LoadPlanner, SavePlan, SavePlanner
+from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
+from torch.distributed.checkpoint.planner import LoadPlan, LoadPlanner, SavePlan, SavePlanner
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import async_save, save
 
 from gpuburn.agent.device import Device
 from gpuburn.agent.place import sync
@@ -94,7 +96,7 @@ class Reader(FileSystemReader):
 
 @dataclass(slots=True)
 class Saving:
-    """An asynchronous save under way. stall: seconds that the loop stood for it; ended: when this rank's was written."""
+    """An asynchronous save under way. stall: seconds that the loop stood for it; ended: when this rank had written."""
 
     future: Future[Any]
     started: float
@@ -123,7 +125,7 @@ class Store:
         """Seconds that the loop stands until all is durable under its name; and of this rank's own writing."""
         writer = Writer(self.unfinished, sync_files=True, overwrite=False)
         started = self._together()
-        dcp.save(self.state.entries(), storage_writer=writer, process_group=self.group)
+        save(self.state.entries(), storage_writer=writer, process_group=self.group)
         self.commit()
         return time.perf_counter() - started, writer.seconds
 
@@ -131,7 +133,7 @@ class Store:
         """Start a save that goes on in a thread, from a copy that torch makes in the host's memory first."""
         writer = Writer(self.unfinished, sync_files=True, overwrite=False)
         started = self._together()
-        found = dcp.async_save(self.state.entries(), storage_writer=writer, process_group=self.group)
+        found = async_save(self.state.entries(), storage_writer=writer, process_group=self.group)
         future = cast("Future[Any]", found)
         saving = Saving(future, started, time.perf_counter() - started)
         future.add_done_callback(lambda _: saving.ended.append(time.perf_counter()))
@@ -158,7 +160,7 @@ class Store:
         """Seconds until all ranks hold the saved state again; and of this rank's own reading."""
         reader, entries = Reader(self.final), self.state.entries()
         started = self._together()
-        dcp.load(entries, storage_reader=reader, process_group=self.group)
+        load(entries, storage_reader=reader, process_group=self.group)
         self.device.synchronize()
         elapsed = time.perf_counter() - started
         self.state.step = entries["step"]

@@ -62,9 +62,7 @@ def test_files_lie_where_they_shall_and_what_lies_there_already_is_left_alone(on
     assert [path.name for path in array.iterdir()] == ["precious"]
 
 
-@pytest.mark.parametrize(
-    ("metric", "name", "count"), [("sequential", "large.bin", 1), ("per_file", "0000007.bin", 1)]
-)
+@pytest.mark.parametrize(("metric", "name", "count"), [("sequential", "large.bin", 1), ("per_file", "0000007.bin", 1)])
 def test_a_bit_that_the_storage_flipped_is_counted(one, metric, name, count):
     """Once the file is out of the page cache, before it is compared."""
 
@@ -102,7 +100,7 @@ def test_a_sample_that_never_came_is_wrong(made, tmp_path):
 
 def test_a_file_that_is_gone_ends_the_step(made, tmp_path):
     made.path(3).unlink()
-    with pytest.raises(FileNotFoundError, match="0000003.bin"):
+    with pytest.raises(FileNotFoundError, match=r"0000003\.bin"):
         fed(device(tmp_path), made, made.order(1), 4, 1, lambda: None)
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints through torch.distributed.checkpoint on one and three ranks: what is timed, and that every damage is seen."""
+"""Checkpoints through torch.distributed.checkpoint, on one and three ranks: timing, order, and every damage seen."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_bit_that_the_storage_flipped_is_counted_each_time(one):
 
 def test_a_restore_that_does_nothing_does_not_look_right(one):
     idle = lambda entries, storage_reader, process_group: setattr(storage_reader, "seconds", 1.0)  # noqa: E731
-    with mock.patch.object(sharded.dcp, "load", idle):
+    with mock.patch.object(sharded, "load", idle):
         assert numbers(PROBE.run(one, **SMALL))["wrong"] == 2 * 4, "three tensors and the step, twice"
 
 
@@ -127,7 +127,9 @@ def test_nothing_has_its_name_before_all_of_it_is_synced(one, tmp_path):
     fsync, rename = sharded.sync, type(tmp_path).rename
     with (
         mock.patch.object(sharded, "sync", lambda path: (seen.append(("sync", path.name)), fsync(path))),
-        mock.patch.object(type(tmp_path), "rename", lambda path, to: (seen.append(("rename", path.name)), rename(path, to))[1]),
+        mock.patch.object(
+            type(tmp_path), "rename", lambda path, to: (seen.append(("rename", path.name)), rename(path, to))[1]
+        ),
     ):
         store.save()
     assert seen[-3:] == [("sync", ".tmp-checkpoint"), ("rename", ".tmp-checkpoint"), ("sync", "saves")]
