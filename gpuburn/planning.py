@@ -22,6 +22,7 @@ from gpuburn import (
     rotation,
     site_limits,
     sku,
+    storage as storages,
 )
 from gpuburn.baseline import Baseline
 from gpuburn.limit import Limit, When
@@ -42,6 +43,7 @@ from gpuburn.plan import (
 )
 from gpuburn.policy import Policy
 from gpuburn.probe import discover
+from gpuburn.storage import Storage
 from gpuburn.strict import Refused, known
 from gpuburn.telemetry import TELEMETRY
 
@@ -72,6 +74,7 @@ class Request:
     """What the inventory and the look at a host say of it; one plan is made from one request.
 
     power: why the power domain must not be stepped; "" where the site's budget holds all that may be drawn there.
+    storage: where the steps that test storage write, and how much.
     """
 
     run: str
@@ -94,6 +97,7 @@ class Request:
     baseline: Baseline | None = None
     foreign_load: float = FOREIGN
     power: str = NO_BUDGET
+    storage: Storage = field(default_factory=Storage)
 
 
 def make(request: Request, nonce: str, issued: float) -> Plan:
@@ -102,6 +106,7 @@ def make(request: Request, nonce: str, issued: float) -> Plan:
     steps, left_out = profile.enough(steps, left_out, request.count)
     ordered = sku.load(request.sku, f"{request.host}: gpuburn_sku") if request.sku else None
     steps = [filled.step(one, discover()[one.probe], ordered, request.count, request.kind) for one in steps]
+    steps, lowered = storages.place(steps, request.storage, request.count)
     if not steps:
         raise Refused(f"{request.host}: profiles {request.profiles} have no step at level {request.level}")
     other = request.baseline.fits(request.sku, request.kind, request.run) if request.baseline else ""
@@ -113,7 +118,7 @@ def make(request: Request, nonce: str, issued: float) -> Plan:
             request.worker, request.level, request.profiles, request.sku, request.place, devices(request), nonce, SEED,
             issued, issued + sum(step.timeout for step in steps) + request.grace, steps, demands,
             guards(request, steps), [*left_out, *silent],
-            {"gpuburn": __version__}, notes(request), request.policy.decision_rule, request.policy.digest,
+            {"gpuburn": __version__}, [*notes(request), *lowered], request.policy.decision_rule, request.policy.digest,
     )  # fmt: skip
     made = replace(made, judgement=judgement.digest())
     return check(replace(made, criteria=criteria.digest(made)), f"plan of {request.host}")

@@ -26,6 +26,7 @@ TYPES: dict[str, Any] = {
     "bool": bool,
 }
 PLACE = "gpuburn.agent.probes"
+Stores = Callable[[dict[str, Any], int], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ class Probe:
     least_devices: how many devices it takes at least; a plan with fewer leaves the step out.
     filled: parameters that the plan fills in from the order where a profile leaves them at their default (filled.py).
     reads: what only root can read of the host, read by the supervisor just before the step (agent/privileged.py).
+    stores: bytes that a step writes in all to the storage that the site names, from its parameters and the number of
+        devices; None of a probe that does not test that storage (storage.py).
     """
 
     name: str
@@ -55,6 +58,7 @@ class Probe:
     least_devices: int = 1
     pulses: bool = False
     filled: dict[str, str] = field(default_factory=dict)
+    stores: Stores | None = None
 
     @property
     def parameters(self) -> dict[str, inspect.Parameter]:
@@ -115,6 +119,7 @@ def probe(
     least_devices: int = 1,
     pulses: bool = False,
     filled: dict[str, str] | None = None,
+    stores: Stores | None = None,
     **promises: Metric | Observed,
 ) -> Callable[[Callable[..., Iterator[Taken]]], Callable[..., Iterator[Taken]]]:
     """Declare the decorated generator a probe; its name is the function's."""
@@ -133,7 +138,7 @@ def probe(
             raise Refused(f"probe {name!r}: its docstring must say what it exercises and what it does not")
         REGISTRY[name] = Probe(
             name, doc, scope, revision, work, needs, smoke, run, metrics, facts, reads, least_devices, pulses,
-            filled or {},
+            filled or {}, stores,
         )  # fmt: skip
         REGISTRY[name].settled(smoke, f"probe {name} smoke")
         return run

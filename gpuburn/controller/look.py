@@ -13,7 +13,10 @@ FIRST = 40  # characters of what was printed instead that a person is shown
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What roles/preflight/files/look.py saw on a host. time: unix seconds; busy: processes that hold a GPU."""
+    """What roles/preflight/files/look.py saw on a host. time: unix seconds; busy: processes that hold a GPU.
+
+    storage: why the workers cannot write to the path that the site names; "" where they can, or none is named.
+    """
 
     python: str
     os: str
@@ -26,6 +29,7 @@ class Look:
     gpus: list[str] = field(default_factory=list)
     busy: list[str] = field(default_factory=list)
     unfinished: list[str] = field(default_factory=list)
+    storage: str = ""
 
 
 def read(printed: str) -> Look:

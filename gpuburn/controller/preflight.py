@@ -29,6 +29,7 @@ from gpuburn.controller.site import Site
 from gpuburn.plan import Place, Plan
 from gpuburn.planning import Request
 from gpuburn.policy import Policy
+from gpuburn.storage import Storage
 from gpuburn.strict import Refused
 
 INVENTORY = "inventory/hosts.yml"
@@ -154,6 +155,7 @@ def request(host: Host, run: str, look: Look | None, policy: Policy | None = Non
         Place(s.rack, str(s.unit), s.power_domain), tuple(host.limits), tuple(s.steps),
         s.grace, policy or whole_run.policy(s.policy),
         baseline=host.baseline, foreign_load=s.foreign_load, power=host.power,
+        storage=Storage(s.storage, s.storage_gib, s.storage_writers),
     )  # fmt: skip
 
 
@@ -220,6 +222,10 @@ def plan(
 
 def _planned(run: Run, host: Host, printed: str, now: float, write: bool, source: str) -> dict[str, Any]:
     seen = looks_.read(printed)
+    if host.site.storage and seen.storage:
+        who = host.site.user if host.site.become else "of the login"
+        wish = f"wanted is a folder that the account {who} may write to"
+        raise Refused(f"{source}: host {host.name}: gpuburn_storage is {host.site.storage!r}: {seen.storage}; {wish}")
     why = refusal(host, seen, run.id, now)
     if why:
         raise Refused(why)

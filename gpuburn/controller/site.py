@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Any, Literal
 
 import yaml
 
-from gpuburn import planning, strict
+from gpuburn import planning, storage as storages, strict
 from gpuburn.controller.run import NAME, PLAIN
 from gpuburn.plan import Environment, Kind, Level
 from gpuburn.strict import Refused, known
@@ -56,6 +57,13 @@ class Site:
         "what the GPUs of all hosts on the power domain may draw together; without it no load is stepped on purpose",
         0.0,
     )
+    storage: str = variable(
+        "folder on the file system that the customer will use, on the host; without it: local disk only", ""
+    )
+    storage_gib: float = variable(
+        "GiB that one step of a host may write there in all; a step that would write more writes less", storages.CAP
+    )
+    storage_writers: int = variable("hosts that may write there at once, where they share it", storages.WRITERS)
     become: bool = variable(
         "whether the host's tasks use become (root); false only for a rehearsal as a plain user", True
     )
@@ -134,6 +142,8 @@ def check(site: Site, where: str) -> None:
         "grace": GRACE,
         "power_budget_kw": (0.0, 10_000.0),
         "foreign_load": (0.01, 1.0),
+        "storage_gib": (1.0, 1_000_000.0),
+        "storage_writers": (1, 1000),
     }.items():
         if not least <= getattr(site, name) <= most:
             raise Refused(f"{where}: gpuburn_{name} is {getattr(site, name)}; wanted is {least:g} to {most:g}")
@@ -150,6 +160,10 @@ def check(site: Site, where: str) -> None:
         raise Refused(f"{where}: gpuburn_steps at level {site.level}; a part of a plan accepts nothing, use quick")
     if site.power_budget_kw and not site.power_domain:
         raise Refused(f"{where}: gpuburn_power_budget_kw is set; wanted is gpuburn_power_domain too")
+    if site.storage and (not PurePosixPath(site.storage).is_absolute() or ".." in PurePosixPath(site.storage).parts):
+        raise Refused(
+            f"{where}: gpuburn_storage is {site.storage!r}; wanted is an absolute path on the host, such as /mnt/data"
+        )
     if site.delivery and not NAME.fullmatch(site.delivery):
         raise Refused(f"{where}: gpuburn_delivery is {site.delivery!r}; {PLAIN}")
     if site.kind == "hardware" and not site.become:

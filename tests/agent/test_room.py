@@ -57,6 +57,15 @@ def test_too_many_files_are_too_much(step, tmp_path, monkeypatch):
     assert Room(tmp_path, step).exceeded() == "it left more than 3 files"
 
 
+def test_a_data_set_in_scratch_is_no_evidence(step, tmp_path, monkeypatch):
+    monkeypatch.setattr(room, "FILES", 3)
+    for folder, many in (("scratch/gpuburn-dataset-1/rank-0", True), ("scratch/other", False)):
+        (step / folder).mkdir(parents=True)
+        for number in range(3):
+            (step / folder / f"{number}").touch()
+        assert bool(Room(tmp_path, step).exceeded()) != many
+
+
 def test_links_are_not_followed(step, tmp_path):
     (step / "log" / "gpu0.log").symlink_to(tmp_path / "long")
     grow(tmp_path / "long", room.LOG + 1)

@@ -3,8 +3,12 @@
 import json
 import os
 import platform
+import pwd
+import select
 import sys
 import time
+
+ANSWER = 20  # seconds that a file system may take to answer; a mount whose server is gone never does
 
 
 def first_existing(path):
@@ -59,8 +63,47 @@ def unfinished(state):
     )
 
 
+def storage(path, worker):
+    """Why the workers' account cannot write to that folder; "" if it can. Nothing is written to find out."""
+    if not path:
+        return ""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(writing, (unwritable(path, worker) or "well").encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    answered = select.select([reading], [], [], ANSWER)[0]
+    said = os.read(reading, 1000).decode("utf-8", "replace") if answered else ""
+    return "" if said == "well" else said or f"it does not answer within {ANSWER} s"
+
+
+def unwritable(path, worker):
+    """Why the account cannot write there: asked of the kernel as that account, in a process that becomes it."""
+    who = os.geteuid()
+    if who == 0 and worker:
+        try:
+            account = pwd.getpwnam(worker)
+            groups, uid, gid = os.getgrouplist(worker, account.pw_gid), account.pw_uid, account.pw_gid
+        except KeyError:  # it is made when the agent is installed: nobody's rights are what it will have
+            groups, uid, gid = [], 65534, 65534
+        os.setgroups(groups)
+        os.setgid(gid)
+        os.setuid(uid)
+        who = worker
+    try:
+        os.stat(path)
+    except OSError as error:
+        return error.strerror
+    if not os.path.isdir(path):
+        return "it is no folder"
+    return "" if os.access(path, os.W_OK | os.X_OK) else f"{who} may not write to it"
+
+
 def main():
-    state = sys.argv[1]
+    state, place, worker = (*sys.argv[1:], "", "")[:3]
     disk = os.statvfs(first_existing(state))
     release = dict(line.partition("=")[::2] for line in text("/etc/os-release").splitlines())
     name = f"{release.get('ID', '')} {release.get('VERSION_ID', '')}".replace('"', "").strip()
@@ -76,6 +119,7 @@ def main():
         "gpus": gpus(),
         "busy": busy(),
         "unfinished": unfinished(state),
+        "storage": storage(place, worker),
     }
     print(json.dumps(look))
 

@@ -8,6 +8,8 @@ from unittest import mock
 
 import pytest
 
+from gpuburn.agent import place, stream
+from gpuburn.agent.page_cache import cached, evict
 from gpuburn.agent.probes import checkpoint
 from gpuburn.measurement import Reading, Work, measure
 from gpuburn.probe import discover
@@ -43,26 +45,27 @@ def test_every_promise_is_kept_and_nothing_is_left(one):
 
 
 def test_files_lie_where_they_shall_and_what_lies_there_already_is_left_alone(one, tmp_path):
-    place = tmp_path / "array"
-    place.mkdir()
-    (place / "precious").write_text("x")
-    generator = PROBE.run(one, mib=1, rounds=1, directory=str(place))
+    array = tmp_path / "array"
+    array.mkdir()
+    (array / "precious").write_text("x")
+    generator = PROBE.run(one, mib=1, rounds=1, directory=str(array))
     next(generator)
-    assert [path.stat().st_size for path in on_disk(place)] == [MIB]
+    assert [path.stat().st_size for path in on_disk(array)] == [MIB]
+    assert [path.stat().st_mode & 0o777 for path in array.glob("gpuburn-checkpoint-*")] == [0o700]
     generator.close()
-    assert [path.name for path in place.iterdir()] == ["precious"]
+    assert [path.name for path in array.iterdir()] == ["precious"]
 
 
-@pytest.mark.parametrize("place, blocks", [(0, 1), (17 * MIB, 1), (None, 2)], ids=["first", "second", "both gone"])
-def test_damage_between_writing_and_reading_is_counted_in_blocks(one, place, blocks):
+@pytest.mark.parametrize("at, blocks", [(0, 1), (17 * MIB, 1), (None, 2)], ids=["first", "second", "both gone"])
+def test_damage_between_writing_and_reading_is_counted_in_blocks(one, at, blocks):
     def damaged(path):
         with path.open("r+b") as file:
-            if place is None:
+            if at is None:
                 file.truncate(0)
                 return
-            file.seek(place)
+            file.seek(at)
             [byte] = file.read(1)
-            file.seek(place)
+            file.seek(at)
             file.write(bytes([byte ^ 1]))
 
     with mock.patch.object(checkpoint, "evict", damaged), mock.patch.object(checkpoint, "cached", lambda path: 0.0):
@@ -70,20 +73,20 @@ def test_damage_between_writing_and_reading_is_counted_in_blocks(one, place, blo
 
 
 def test_a_file_that_is_longer_than_written_is_wrong(tmp_path):
-    (tmp_path / "x").write_bytes(b"x" * (checkpoint.BLOCK + 1))
-    assert checkpoint.wrong(tmp_path / "x", []) == 2
+    (tmp_path / "x").write_bytes(b"x" * (stream.BLOCK + 1))
+    assert stream.wrong(tmp_path / "x", []) == 2
 
 
 def test_what_stays_in_memory_is_told_apart_from_what_left_it(tmp_path):
     """Where the kernel lets a file go, the share falls; a file just read is there in whole."""
     path = tmp_path / "x"
-    checkpoint._write(path, mock.Mock(blocks=lambda: iter([memoryview(b"x" * MIB)])))
+    stream.write(path, mock.Mock(blocks=lambda: iter([memoryview(b"x" * MIB)])))
     assert path.read_bytes() == b"x" * MIB
-    assert checkpoint.cached(path) == 1
+    assert cached(path) == 1
     with mock.patch("os.posix_fadvise") as advise:
-        checkpoint.evict(path)
+        evict(path)
     assert advise.call_args.args[1:] == (0, 0, os.POSIX_FADV_DONTNEED)
-    assert checkpoint.cached(path) == 1
+    assert cached(path) == 1
 
 
 def test_a_file_system_that_never_lets_go_says_so():
@@ -96,13 +99,13 @@ def test_a_file_system_that_never_lets_go_says_so():
     with TemporaryDirectory(dir="/dev/shm") as folder:
         path = Path(folder) / "x"
         path.write_bytes(b"x" * MIB)
-        checkpoint.evict(path)
-        assert checkpoint.cached(path) == 1
+        evict(path)
+        assert cached(path) == 1
 
 
 def test_too_little_space_is_refused_before_a_byte_is_written(one):
     with (
-        mock.patch.object(checkpoint.shutil, "disk_usage", lambda path: mock.Mock(free=2 * MIB)),
+        mock.patch.object(place.shutil, "disk_usage", lambda path: mock.Mock(free=2 * MIB)),
         pytest.raises(OSError, match=rf"gpuburn-checkpoint-.*{2 * MIB} bytes free, {int(2.2 * MIB)} wanted"),
     ):
         list(PROBE.run(one, mib=1, rounds=1))
@@ -116,21 +119,21 @@ def test_a_file_system_that_is_not_mounted_is_refused(one, tmp_path):
 
 
 def test_the_data_cannot_be_compressed_and_repeat_no_page(one):
-    data = checkpoint.Data.of(one, number=0, mib=33)
+    data = stream.Data.of(one, number=0, mib=33)
     blocks = [bytes(block) for block in data.blocks()]
     assert [len(block) for block in blocks] == [16 * MIB, 16 * MIB, MIB]
     whole = b"".join(blocks)
-    pages = {whole[start : start + checkpoint.PAGE] for start in range(0, len(whole), checkpoint.PAGE)}
-    assert len(pages) == len(whole) // checkpoint.PAGE
+    pages = {whole[start : start + stream.PAGE] for start in range(0, len(whole), stream.PAGE)}
+    assert len(pages) == len(whole) // stream.PAGE
     assert len(zlib.compress(whole[:MIB], 1)) > 0.99 * MIB
-    other = b"".join(map(bytes, checkpoint.Data.of(one, number=1, mib=1).blocks()))
-    again = b"".join(map(bytes, checkpoint.Data.of(one, number=0, mib=1).blocks()))
+    other = b"".join(map(bytes, stream.Data.of(one, number=1, mib=1).blocks()))
+    again = b"".join(map(bytes, stream.Data.of(one, number=0, mib=1).blocks()))
     assert again == whole[:MIB] != other
 
 
 def cases(device):
     yield "whole", PROBE.run(device, mib=4, rounds=2)
-    with mock.patch.object(checkpoint, "_write", _slower(device.rank, checkpoint._write)):
+    with mock.patch.object(checkpoint, "write", _slower(device.rank, stream.write)):
         yield "slow", PROBE.run(device, mib=4, rounds=1)
 
 
