@@ -166,7 +166,7 @@ def test_storage_is_tried_by_all_ranks_and_leaves_no_process_and_no_file(run, tm
     outcome = run(plan=make([step(probe, **TINY, **params)]))
     assert outcome.status is Status.COMPLETED, outcome.why
     assert {m.value for m in outcome.measurements if m.name == f"{probe}.wrong"} == {0}
-    assert [f.value for f in outcome.facts if f.name == f"{probe}.storage"][0].startswith("local disk only")
+    assert next(f.value for f in outcome.facts if f.name == f"{probe}.storage").startswith("local disk only")
     assert not list(tmp_path.rglob("*.bin")) and not list(tmp_path.rglob("*.distcp"))
 
 
