@@ -48,13 +48,20 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A bound that the supervisor enforces while running; crossing it ends the step."""
+    """A bound that the supervisor enforces while running; crossing it ends the step.
 
-    name: Literal["temperature", "disk_free", "memory_available", "foreign_load"]
+    probes: only in steps of these probes; of none named in all.
+    """
+
+    name: Literal[
+        "temperature", "disk_free", "memory_available", "foreign_load", "hw_slowdown", "hw_thermal", "sw_thermal",
+        "power_brake",
+    ]  # fmt: skip
     unit: str
     because: str
     min: float | None = None
     max: float | None = None
+    probes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,10 @@ GUARDS = [
 HEAT = Guard(
     "temperature", "C", "above every slowdown point that NVML reports on data-centre GPUs (87 to 93 C)", max=98.0
 )
+HELD = "a board that is held back under steps of load shows what supplies, feed or cooling cannot follow"
+BRAKES: tuple[Literal["hw_slowdown", "hw_thermal", "sw_thermal", "power_brake"], ...] = (
+    "hw_slowdown", "hw_thermal", "sw_thermal", "power_brake",
+)  # fmt: skip
 NO_BUDGET = "the site declares no power budget (gpuburn_power_budget_kw)"
 FOREIGN = 0.1  # share of all CPUs
 OTHERS = Guard(
@@ -113,7 +117,7 @@ def make(request: Request, nonce: str, issued: float) -> Plan:
             SCHEMA, request.run, request.delivery, request.host, request.kind, request.environment, request.privileges,
             request.worker, request.level, request.profiles, request.sku, request.place, devices(request), nonce, SEED,
             issued, issued + sum(step.timeout for step in steps) + request.grace, steps, demands,
-            guards(request), [*left_out, *silent],
+            guards(request, steps), [*left_out, *silent],
             {"gpuburn": __version__}, [*notes(request), *lowered], request.policy.decision_rule, request.policy.digest,
     )  # fmt: skip
     made = replace(made, judgement=judgement.digest())
@@ -138,13 +142,17 @@ def asked(request: Request, steps: list[Step], left_out: list[LeftOut]) -> tuple
     return [step for step in steps if step.name in request.only], [*left_out, *rest]
 
 
-def guards(request: Request) -> list[Guard]:
-    """Foreign load ends no rehearsal or simulation, which run where people work, and no step in a container, where
+def guards(request: Request, steps: Iterable[Step] = ()) -> list[Guard]:
+    """What steps load on purpose until something holds it back ends there: further steps of load would only repeat it.
+
+    Foreign load ends no rehearsal or simulation, which run where people work, and no step in a container, where
     /proc tells of all tenants."""
     if request.kind == "rehearsal":
         return GUARDS
     alone = request.kind == "hardware" and request.environment != "container"
-    return [*GUARDS, HEAT, *([replace(OTHERS, max=request.foreign_load)] if alone else [])]
+    stepped = tuple(sorted({step.probe for step in steps if discover()[step.probe].pulses}))
+    held = [Guard(name, "s", HELD, max=0.0, probes=stepped) for name in BRAKES if stepped]
+    return [*GUARDS, HEAT, *held, *([replace(OTHERS, max=request.foreign_load)] if alone else [])]
 
 
 def devices(request: Request) -> list[Device]:
@@ -201,7 +209,7 @@ def demand(request: Request, steps: list[Step]) -> tuple[list[Limit], list[LeftO
                 some, silent = _bound(request, step, f"{probe.name}.{name}", promised, mine, points)
                 must = resolve.built(promised.part, ordered, request.count)
                 found += [replace(one, built=must) for one in some] if must else some
-                left_out += silent
+                left_out += silent if rotation.base(step.name) == step.name else []  # once for all turns
     return found, left_out
 
 

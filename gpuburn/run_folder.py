@@ -89,6 +89,14 @@ def nvml_events(folder: Path) -> list[Event]:
     return found
 
 
+def step_events(folder: Path) -> list[Event]:
+    """What NVML told in a step until now; nothing of a file that is not usable, which is told when the step ends."""
+    try:
+        return _nvml_events(folder / NVML_EVENTS, folder.name)
+    except Refused:
+        return []
+
+
 def _nvml_events(path: Path, where: str) -> list[Event]:
     try:
         events = read_events(path, where)

@@ -12,8 +12,8 @@ import yaml
 
 from gpuburn import __version__, filled, planning
 from gpuburn.agent import hardware, nvml
-from gpuburn.agent.launch import Account
 from gpuburn.agent.step import carry_out
+from gpuburn.agent.user import Account
 from gpuburn.outcome import Outcome
 from gpuburn.plan import SCHEMA, Device, Environment, Place, Plan, Step, check
 from gpuburn.probe import discover

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import time
 from pathlib import Path
+
+EMPTY = 5.0  # seconds that a group has to become empty once all of its processes were ended
 
 
 def own(proc: Path = Path("/proc/self")) -> Path | None:
@@ -49,7 +53,22 @@ class Group:
         if self.folder:
             (self.folder / "cgroup.kill").write_text("1")
 
-    def remove(self) -> None:
-        """Remove the group if it is empty; one with an unkillable process stays."""
-        if self.folder and not self.pids():
-            self.folder.rmdir()
+    def remove(self, seconds: float = EMPTY) -> bool:
+        """Remove the group; whether it is gone. One with an unkillable process stays.
+
+        A process that is about to end is listed no more and still holds its group: the kernel says EBUSY until then,
+        which is waited for.
+        """
+        end = time.monotonic() + seconds
+        while self.folder and not self.pids():
+            try:
+                self.folder.rmdir()
+            except OSError as error:
+                if error.errno != errno.EBUSY:
+                    raise
+                if time.monotonic() > end:
+                    return False  # an empty group harms nobody; what the step came to stands
+                time.sleep(0.02)
+            else:
+                return True
+        return self.folder is None

@@ -21,9 +21,11 @@ ENDED = signal.SIGTERM
 def first(errors: Mapping[str, Failure], log: str) -> tuple[str, str]:
     """(rank, why); ("", "") where nothing tells. errors: {rank: what it said of its failure}; log: torchrun's.
 
-    A rank that died of a signal said nothing: the launcher saw it. Else the earliest of those that spoke.
+    A rank that died of a signal said nothing: the launcher saw it. Else the earliest of those that spoke. One that
+    spoke and then died died of what it said; and an abort is how libraries end a process whose partner is gone.
     """
-    if (seen := SEEN.search(log)) and int(seen[2]) != ENDED:
-        return seen[1], f"ended with signal {seen[2]}"
     who = min(errors, key=lambda one: errors[one].at, default="")
+    seen = SEEN.search(log)
+    if seen and int(seen[2]) != ENDED and seen[1] not in errors and not (who and int(seen[2]) == signal.SIGABRT):
+        return seen[1], f"ended with signal {seen[2]}"
     return who, errors[who].why if who else ""

@@ -16,7 +16,7 @@ from gpuburn.strict import Refused
 
 GIB = 2**30
 CHUNK = 2**20  # bytes of the sampler's file that are read at one look
-SAMPLED = ("temperature", "memory_available")
+SAMPLED = ("temperature", "memory_available", "hw_slowdown", "hw_thermal", "sw_thermal", "power_brake")
 
 
 class Watch:

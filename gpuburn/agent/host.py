@@ -40,12 +40,20 @@ class Ranks:
         path = self.folder / f"pid.{rank}"
         return int(path.read_text()) if path.exists() and path.read_text() else None
 
-    def kill(self, rank: int) -> None:
-        """End a rank as a crash would: SIGKILL, no goodbye."""
+    def send(self, rank: int, number: signal.Signals) -> None:
+        """A signal to one rank, as fate would: SIGKILL is a crash, SIGSTOP a hang."""
         pid = self.pid(rank)
         if pid is None:
             raise RuntimeError(f"rank {rank} has not started")
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, number)
+
+    def behead(self) -> None:
+        """SIGKILL the launcher alone: its ranks must end by themselves (death signal)."""
+        self._process.kill()
+
+    def said(self) -> int:
+        """How many bytes the launcher has written so far: it is silent as long as its ranks are well."""
+        return (self.folder / "launcher.log").stat().st_size
 
     def poll(self) -> int | None:
         """The launcher's exit status; None while it runs."""
@@ -78,7 +86,8 @@ class Ranks:
 class Host:
     """folder: scratch, removed after the step. devices: as planned. threads: per process.
 
-    seen: what only root can read, as the supervisor read it just before the step.
+    seen: what only root can read, as the supervisor read it just before the step. lost: devices that are gone.
+    log: the folder that is kept as the step's log; None where nothing is.
     """
 
     name: str
@@ -87,13 +96,20 @@ class Host:
     seed: int
     threads: int
     seen: dict[str, Any] = field(default_factory=dict)
+    lost: list[str] = field(default_factory=list)
+    log: Path | None = None
+
+    @property
+    def left(self) -> list[plan.Device]:
+        """The devices that work is given to."""
+        return [one for one in self.devices if one.name not in self.lost]
 
     def ranks(self, module: str, arguments: list[str], folder: Path) -> Ranks:
-        """Start one process of the module per planned device, with RANK and WORLD_SIZE in its environment."""
+        """Start one process of the module per device that is left, with RANK and WORLD_SIZE in its environment."""
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.glob("pid.*"):
             old.unlink()
-        command = torchrun(module, arguments, len(self.devices), folder / "log")
+        command = torchrun(module, arguments, len(self.left), folder / "log")
         return Ranks(command, folder, {"OMP_NUM_THREADS": str(self.threads or 1)})
 
     @staticmethod

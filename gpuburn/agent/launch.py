@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pwd
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO
 
 from gpuburn import strict
@@ -22,11 +21,12 @@ from gpuburn.agent.first import first as first_of
 from gpuburn.agent.host import torchrun
 from gpuburn.agent.lifeline import tie
 from gpuburn.agent.room import tail
+from gpuburn.agent.user import Account
 from gpuburn.agent.worker import Assignment, Failure
+from gpuburn.lost import given_none
 from gpuburn.outcome import Status, SubjectOutcome
 from gpuburn.plan import HOST, Plan, Step
 from gpuburn.probe import discover
-from gpuburn.strict import Refused
 
 PATIENCE = 10.0  # seconds from SIGTERM to SIGKILL, and from SIGKILL to "unkillable"
 BLIND = 15.0  # seconds without a line of the sampler, which writes one a second
@@ -38,42 +38,18 @@ Pids = Callable[[], list[int]]
 SHAPING = ("CUBLAS_", "CUDA_", "GLOO_", "MKL_", "NCCL_", "NVIDIA_", "OMP_", "PYTORCH_", "TORCH_", "UCX_")
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
-    """Who the workers are: None is the supervisor's own user."""
-
-    uid: int | None = None
-    gid: int = 0
-    home: str = "/"
-
-    @classmethod
-    def named(cls, name: str) -> Account:
-        """The account of that name; "" is no change. Raises Refused for an unknown one."""
-        if not name or os.geteuid() != 0:
-            return cls()
-        try:
-            entry = pwd.getpwnam(name)
-        except KeyError:
-            raise Refused(f"plan.json: worker {name!r} is no account of this host") from None
-        return cls(entry.pw_uid, entry.pw_gid, entry.pw_dir)
-
-    def assume(self) -> None:
-        """Become this user for good (in a child, before exec)."""
-        if self.uid is not None:
-            os.setgroups([])
-            os.setgid(self.gid)
-            os.setuid(self.uid)
-
-    def give(self, path: Path) -> None:
-        if self.uid is not None:
-            os.lchown(path, self.uid, self.gid)
-
-
 class Processes:
-    """One step's workers and its sampler. beside: children of the supervisor that belong to no step."""
+    """One step's workers and its sampler. beside: children of the supervisor that belong to no step.
 
-    def __init__(self, plan: Plan, step: Step, folder: Path, account: Account, beside: Pids = list) -> None:
-        self._beside = beside
+    gone: devices that no work is given to, and why.
+    """
+
+    def __init__(
+        self, plan: Plan, step: Step, folder: Path, account: Account, beside: Pids = list,
+        gone: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
+        self._beside, self._gone = beside, gone
+        self.left = [name for name in plan.device_names() if name not in gone]
         self.plan, self.step, self.folder, self.account = plan, step, folder, account
         # With the pid: two supervisors of one run on one machine must not end each other's workers.
         self.group = Group(f"{plan.run}-{step.name}-{os.getpid()}")
@@ -90,7 +66,7 @@ class Processes:
         (folder / "scratch").mkdir()
         assignment = Assignment(
             step.probe, step.scope, step.params, self.plan.devices, self.plan.seed, step.threads, step.timeout,
-            step.env, privileged.read(discover()[step.probe].reads),
+            step.env, privileged.read(discover()[step.probe].reads), sorted(self._gone),
         )  # fmt: skip
         (folder / "assignment.json").write_bytes(strict.encode(assignment))
         commands = self._commands()
@@ -107,10 +83,9 @@ class Processes:
 
     def _commands(self) -> dict[str, list[str]]:
         if self.step.scope == "device":
-            return {name: [sys.executable, "-m", WORKER, str(self.folder), name] for name in self.plan.device_names()}
+            return {name: [sys.executable, "-m", WORKER, str(self.folder), name] for name in self.left}
         if self.step.scope == "ranks":
-            world = len(self.plan.devices)
-            return {"ranks": torchrun(WORKER, [str(self.folder)], world, self.folder / "log")}
+            return {"ranks": torchrun(WORKER, [str(self.folder)], len(self.left), self.folder / "log")}
         return {HOST: [sys.executable, "-m", WORKER, str(self.folder), HOST]}
 
     @property
@@ -179,11 +154,19 @@ class Processes:
                 processes.wait_gone(processes.tree([self.sampler.pid]), PATIENCE, self.sampler.poll)
 
     def end(self) -> list[int]:
-        """End all that still run: SIGTERM, SIGKILL. Returns the pids that survived both."""
+        """End all that still run: SIGTERM, SIGKILL. Returns the pids that survived both.
+
+        torchrun is held meanwhile: it would signal its ranks a second time while they write down where they are.
+        """
         own = [one.pid for one in self.workers.values()]
         self._seen = processes.tree([pid for pid in own if processes.start_time(pid) is not None])
-        processes.send(self._seen, signal.SIGTERM)
-        left = processes.wait_gone(self._seen, PATIENCE, self._reap)
+        held = [one for one in self._seen if self.step.scope == "ranks" and one[0] in own]
+        processes.send(held, signal.SIGSTOP)
+        processes.send([one for one in self._seen if one not in held], signal.SIGTERM)
+        left = processes.wait_gone([one for one in self._seen if one not in held], PATIENCE, self._reap)
+        processes.send(held, signal.SIGTERM)
+        processes.send(held, signal.SIGCONT)
+        left += processes.wait_gone(held, 0.0 if left else PATIENCE, self._reap)
         if left or self.group.pids():
             self.group.kill()
             processes.send(left, signal.SIGKILL)
@@ -221,7 +204,7 @@ class Processes:
         first, cause = self._first(errors) if together and not cut else ("", "")
         after = f"ended after {first} failed: {cause[: WHY // 2]}"
         found = []
-        for index, subject in enumerate(self.plan.device_names() if self.step.scope != "host" else [HOST]):
+        for index, subject in enumerate(self.left if self.step.scope != "host" else [HOST]):
             worker = self.workers.get(subject) or self.workers.get("ranks") or self.workers[HOST]
             who = str(index) if together else subject
             if who in errors:
@@ -235,11 +218,11 @@ class Processes:
             else:
                 ended = self._end(subject, worker) if not first else cause if subject == first else after
                 found.append(SubjectOutcome(subject, Status.ERRORED, ended))
-        return found
+        return found if self.step.scope == "host" else [*found, *given_none(self._gone)]
 
     def _first(self, errors: dict[str, Failure]) -> tuple[str, str]:
         """The device whose rank failed first, and why; ("", "") where nothing tells."""
-        names, path = self.plan.device_names(), self._log_file("ranks")
+        names, path = self.left, self._log_file("ranks")
         log = tail(path, 4000).decode("utf-8", "replace") if path.is_file() else ""
         rank, why = first_of(errors, log)
         return (names[int(rank)], why) if rank and int(rank) < len(names) else ("", "")
@@ -253,7 +236,7 @@ class Processes:
 
     def _errors(self) -> dict[str, Failure]:
         """What workers wrote of their own failure; such a file is as little trusted as any other of theirs."""
-        names = self.plan.device_names() if self.step.scope != "host" else [HOST]
+        names = self.left if self.step.scope != "host" else [HOST]
         allowed = [str(rank) for rank in range(len(names))] if self.step.scope == "ranks" else names
         found = {}
         for path in sorted(self.folder.glob("error.*.json")):

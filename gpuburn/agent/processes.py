@@ -52,6 +52,15 @@ def send(processes: list[Process], number: signal.Signals) -> None:
             continue
 
 
+def stopped(pid: int, proc: Path = PROC) -> bool:
+    """Whether no thread of a process runs any more: all stand still (SIGSTOP), or it is gone."""
+    try:
+        said = [(task / "stat").read_text() for task in (proc / str(pid) / "task").iterdir()]
+    except OSError:  # a thread, or the whole, ended while we looked
+        return start_time(pid, proc) is None
+    return all(one.rpartition(")")[2].split()[0] in "TtZX" for one in said)
+
+
 def wait_gone(processes: list[Process], seconds: float, reap: object = None) -> list[Process]:
     """Those that are still there after at most so many seconds."""
     end = time.monotonic() + seconds

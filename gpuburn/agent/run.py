@@ -20,25 +20,27 @@ from pathlib import Path
 from types import FrameType
 from typing import Literal
 
-from gpuburn import __version__, plan as plans, result as results, run_folder, strict
+from gpuburn import __version__, lost, plan as plans, result as results, run_folder, strict
 from gpuburn.accused import accused
 from gpuburn.agent import bug_report, hardware, kernel_log, state
 from gpuburn.agent.bug_report import BugReport
 from gpuburn.agent.kernel_log import KernelLog
-from gpuburn.agent.launch import Account
 from gpuburn.agent.lifeline import adopt
 from gpuburn.agent.seal import seal
 from gpuburn.agent.state import State
 from gpuburn.agent.step import TICK, carry_out, measured, save, tidy
+from gpuburn.agent.user import Account
 from gpuburn.events import failing
 from gpuburn.identity import Event, HostRecord
 from gpuburn.outcome import Outcome, Status, SubjectOutcome
 from gpuburn.plan import Plan, Step, subjects
+from gpuburn.probe import discover
 from gpuburn.strict import Refused
 from gpuburn.verdict import HARDWARE_GUARDS, judge, verdicts
 
 ATTEMPTS = 2  # a step that was interrupted runs once more; interrupted again it is errored
 HEARTBEAT = 5.0
+HEARD = 1.0  # seconds between two looks at what NVML told in a step
 
 
 class Run:
@@ -61,7 +63,8 @@ class Run:
         )  # fmt: skip
         self._rebooted = bool(earlier and earlier.boot != boot)
         self._signal = ""
-        self._beat = 0.0
+        self._beat = self._heard = 0.0
+        self._alarm = ""
 
     def go(self) -> None:
         """Carry the plan out, and write result.json last."""
@@ -110,10 +113,16 @@ class Run:
         if attempt > ATTEMPTS:
             save(folder, _interrupted(self.plan, step, attempt))
             return
+        gone = lost.gone(self.plan, run_folder.outcomes(self.folder, self.plan))
+        if why := _too_few(self.plan, step, gone):
+            save(folder, _errored(self.plan, step, attempt, why))
+            return
         self._tick()  # what was said until now is not this step's
+        self._alarm = ""
+        stopped = partial(self._alarmed, folder) if discover()[step.probe].pulses else self.stopped
         try:
-            outcome = carry_out(self.plan, step, folder, self.account, attempt, self.stopped, self._tick,
-                                self.report.pids)  # fmt: skip
+            outcome = carry_out(self.plan, step, folder, self.account, attempt, stopped, self._tick,
+                                self.report.pids, gone)  # fmt: skip
         except (OSError, subprocess.SubprocessError) as error:
             # A full disk or a missing account ends this step, not the run.
             outcome = _errored(self.plan, step, attempt, f"could not be carried out: {error}")
@@ -125,6 +134,14 @@ class Run:
         for why in [*trips, *(f"{one.code} of {one.about}: {one.text}" for one in told), *self._accused()][:1]:
             self._append(list(self.report.begin(why)))
 
+    def _alarmed(self, folder: Path) -> str:
+        """Why a step that loads in steps is to end: as any other, or because kernel or NVML told of a failure."""
+        if not self._alarm and time.monotonic() - self._heard > HEARD:
+            self._heard = time.monotonic()
+            told = [one for one in run_folder.step_events(folder) if failing(one)]
+            self._alarm = f"{told[0].code} of {told[0].about}: {told[0].text}" if told else ""
+        return self.stopped() or self._alarm
+
     def _accused(self) -> list[str]:
         """What the steps until now say against a GPU; looked for until the first such finding."""
         if self.report.folder.exists():
@@ -135,8 +152,8 @@ class Run:
     def _tick(self) -> None:
         failed = [one for one in self._hear() if failing(one)]
         if failed:
-            why = f"{failed[0].code} of {failed[0].about}: {failed[0].text}"
-            self._append(list(self.report.begin(why)))
+            self._alarm = f"{failed[0].code} of {failed[0].about}: {failed[0].text}"
+            self._append(list(self.report.begin(self._alarm)))
         self._append(list(self.report.advance()))
         if time.monotonic() - self._beat > HEARTBEAT:
             self._beat = time.monotonic()
@@ -225,6 +242,14 @@ def _errored(plan: Plan, step: Step, attempt: int, why: str) -> Outcome:
     silent = [SubjectOutcome(name, Status.ERRORED, why) for name in subjects(plan, step)]
     return Outcome(step.name, step.probe, step.revision, Status.ERRORED, why, time.time(), 0.0, attempt, silent, [], [],
                    params=step.params)  # fmt: skip
+
+
+def _too_few(plan: Plan, step: Step, gone: dict[str, str]) -> str:
+    """Why a step has not the devices that it takes; "" if it has. What looks at the host needs none."""
+    wanted, left = discover()[step.probe].least_devices, len(plan.devices) - len(gone)
+    if step.scope == "host" or left >= wanted:
+        return ""
+    return f"takes {wanted} device(s), left are {left}: {'; '.join(f'{name} {why}' for name, why in gone.items())}"
 
 
 def _interrupted(plan: Plan, step: Step, attempt: int) -> Outcome:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from gpuburn import evidence, result as results, run_folder, strict
 from gpuburn.agent import state
 from gpuburn.agent.foreign import ForeignLoad
 from gpuburn.agent.guard import Watch
-from gpuburn.agent.launch import Account, Pids, Processes, overall
+from gpuburn.agent.launch import Pids, Processes, overall
 from gpuburn.agent.room import Room, tail
+from gpuburn.agent.user import Account
 from gpuburn.measurement import Work
 from gpuburn.outcome import GuardTrip, Outcome, Status, SubjectOutcome
 from gpuburn.plan import Plan, Step, subjects
@@ -33,20 +35,21 @@ Tick = Callable[[], None]
 
 def carry_out(
     plan: Plan, step: Step, folder: Path, account: Account, attempt: int, stopped: Stopped, tick: Tick,
-    beside: Pids = list,
+    beside: Pids = list, gone: Mapping[str, str] = MappingProxyType({}),
 ) -> Outcome:  # fmt: skip
     """Run a step in its (new, empty) folder. stopped: why the run is to end now, or "". tick: called at every look.
 
-    beside: processes that are none of the step's.
+    beside: processes that are none of the step's. gone: devices that are given no work, and why.
     """
     started, begun = time.time(), time.monotonic()
-    processes = Processes(plan, step, folder, account, beside)
+    processes = Processes(plan, step, folder, account, beside, gone)
     trips: list[GuardTrip] = []
     try:
         processes.start()
-        foreign = any(guard.name == "foreign_load" for guard in plan.guards)
+        guards = [guard for guard in plan.guards if not guard.probes or step.probe in guard.probes]
+        foreign = any(guard.name == "foreign_load" for guard in guards)
         others = ForeignLoad(processes.group.folder) if foreign else None
-        watch = Watch(plan.guards, folder, folder / "telemetry.jsonl", others)
+        watch = Watch(guards, folder, folder / "telemetry.jsonl", others)
         cut = _watch(processes, watch, Room(folder.parents[1], folder), step, trips, stopped, tick)
         if cut:
             survivors = processes.end()

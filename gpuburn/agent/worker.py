@@ -28,7 +28,7 @@ from gpuburn.probe import Probe, Taken, discover
 class Assignment:
     """What the workers of one step are to do; written once by the supervisor. timeout in seconds.
 
-    seen: what only root can read, by the names that the probe asks for (probe.reads).
+    seen: what only root can read, by the names that the probe asks for (probe.reads). lost: devices that are gone.
     """
 
     probe: str
@@ -40,6 +40,12 @@ class Assignment:
     timeout: float
     env: dict[str, str] = field(default_factory=dict)
     seen: dict[str, Any] = field(default_factory=dict)
+    lost: list[str] = field(default_factory=list)
+
+    @property
+    def left(self) -> list[plan.Device]:
+        """The devices that work is given to."""
+        return [one for one in self.devices if one.name not in self.lost]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +89,14 @@ def _work(assignment: Assignment, folder: Path, name: str) -> None:
     scratch = folder / "scratch"
     if assignment.scope == "host":
         host = Host("host", scratch, assignment.devices, assignment.seed, assignment.threads,
-                    assignment.seen)  # fmt: skip
+                    assignment.seen, assignment.lost, folder / "log")  # fmt: skip
         run(probe, host, assignment.params, folder / "readings.host.jsonl")
         return
     from gpuburn.agent import device as devices
 
-    names = [one.name for one in assignment.devices]
+    names = [one.name for one in assignment.left]
     rank = int(os.environ.get("RANK", names.index(name) if name in names else 0))
-    me = devices.make(assignment.devices[rank], rank, len(names), scratch, assignment.seed)
+    me = devices.make(assignment.left[rank], rank, len(names), scratch, assignment.seed)
     if assignment.threads:
         import torch
 

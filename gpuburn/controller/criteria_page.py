@@ -13,7 +13,7 @@ from typing import Any
 
 import jinja2
 
-from gpuburn import __version__, criteria, profile, strict
+from gpuburn import __version__, criteria, profile, rotation, strict
 from gpuburn.controller import applicable, chinese, explain, explain_text
 from gpuburn.controller.explain import DOES, Demand, Group
 from gpuburn.controller.report import CONTROL, TEMPLATES, utc
@@ -113,6 +113,7 @@ def _content(group: Group) -> dict[str, Any]:
     of = {does: [one for one in demands if one.does == does] for does in DOES}
     return {
         "plan": plan, "policy": group.policy, "digest": group.digest, "hosts": group.hosts, "allowed": group.allowed,
+        "rotated": list(rotation.turns(plan.steps).values()),
         "delivery": plan.delivery, "profiles": [(name, profile.load(name).doc) for name in plan.profiles],
         "level": LEVELS[plan.level], "counts": explain.counts(plan), "performance": explain.performance(plan),
         "peak": explain.peak_kw(plan), "energy": explain.energy_kwh(plan), "rule": RULES[plan.decision_rule],

@@ -16,6 +16,7 @@ from gpuburn.measurement import Metric
 from gpuburn.plan import HOST, Plan, Step, promise, subjects
 from gpuburn.policy import Policy
 from gpuburn.probe import discover
+from gpuburn.rotation import base
 from gpuburn.telemetry import TELEMETRY
 
 Does = Literal["rejects", "warns", "uncalibrated", "recorded"]
@@ -70,7 +71,8 @@ class Demand:
 
     @property
     def steps(self) -> list[str]:
-        return [step for one in self.limits for step in one.when.steps]
+        """Where it is demanded; the turns of a rotation are one step."""
+        return list(dict.fromkeys(base(step) for one in self.limits for step in one.when.steps))
 
 
 def demands(group: Group) -> list[Demand]:

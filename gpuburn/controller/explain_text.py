@@ -9,6 +9,7 @@ from gpuburn.controller import applicable, explain
 from gpuburn.controller.explain import DOES, Demand, Does, Group
 from gpuburn.plan import Guard, LeftOut
 from gpuburn.policy import Row
+from gpuburn.rotation import turns
 
 WIDTH = 100
 HEADS: dict[Does, str] = {
@@ -136,7 +137,7 @@ def _recorded(group: Group, demands: list[Demand]) -> Iterator[str]:
 
 def _name(group: Group, one: Demand) -> str:
     """The quantity with its place."""
-    everywhere = len(one.steps) == len(group.plan.steps)
+    everywhere = len(one.steps) == len(turns(group.plan.steps))
     where = "every step" if everywhere else f"step {', '.join(one.steps)}"
     at = f" at {one.point}" if one.point else ""
     served = f" ({' and '.join(one.profiles)} only)" if one.profiles else ""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gpuburn import planning, strict
+from gpuburn import planning, rotation, strict
 from gpuburn.baseline import Baseline
 from gpuburn.controller import (
     again,
@@ -252,7 +252,9 @@ def describe(made: Plan) -> str:
         f"about {made.expected() / 60:.1f} min, deadline {(made.deadline - made.issued) / 60:.0f} min after now",
         f"  {explain.in_short(made)}; criteria {made.criteria[:12]} (all of it: gpuburn plan --explain)",
     ]
-    lines += [f"  {step.name:18} {step.expected:6.0f} s  {', '.join(step.profiles)}" for step in made.steps]
+    for turns in rotation.turns(made.steps).values():
+        again = f", {len(turns)} turns" if len(turns) > 1 else ""
+        lines.append(f"  {turns[0].name:18} {turns[0].expected:6.0f} s  {', '.join(turns[0].profiles)}{again}")
     if power := explain.peak_kw(made):
         lines.append(f"  peak power of its GPUs {power:.1f} kW, at most {explain.energy_kwh(made):.1f} kWh")
     lines += [f"  note: {note}" for note in made.notes]

@@ -13,15 +13,17 @@ from typing import Any
 import jinja2
 
 from gpuburn import __version__, journal, strict
-from gpuburn.controller import breaking, lineage, particulars
+from gpuburn.controller import breaking, coverage, lineage, particulars
 from gpuburn.controller.account import Account, alone, settle, summary, verdict, ways
 from gpuburn.controller.analysis import Statement
 from gpuburn.controller.bmc import said as bmcs
+from gpuburn.controller.coverage import Coverage
 from gpuburn.controller.deliveries import history
 from gpuburn.controller.explain_text import RULES
 from gpuburn.controller.manifest import held
 from gpuburn.controller.run import Run
 from gpuburn.finding import Verdict
+from gpuburn.rotation import base
 from gpuburn.strict import Refused
 
 NO_JOURNAL, BROKEN = "no journal was kept", "broken: "
@@ -51,6 +53,7 @@ def write(run: Run, accounts: list[Account], now: float, said: Sequence[Statemen
     environment = pages()
     ordered = held.book(run)
     shared = {"run": run.id, "version": __version__, "issued": now, "verdicts": Verdict}
+    covered = {account.expected.host: _covered(account) for account in accounts}
     for account in accounts:
         folder = run.host(account.expected.host)
         folder.mkdir(parents=True, exist_ok=True)
@@ -58,6 +61,7 @@ def write(run: Run, accounts: list[Account], now: float, said: Sequence[Statemen
             account=account,
             events=_events(account),
             reasons=_reasons(account),
+            coverage=covered[account.expected.host],
             bmc=bmcs.looks(run, account.way),
             people=lineage.said(account),
             waived=dict(account.waived),
@@ -72,6 +76,7 @@ def write(run: Run, accounts: list[Account], now: float, said: Sequence[Statemen
     waivers, trouble = lineage.listed(run, accounts)
     index = environment.get_template("index.html.j2").render(
         accounts=accounts,
+        covered=covered,
         counts=counts,
         journal=states,
         untested=not_tested(accounts),
@@ -137,7 +142,7 @@ def not_tested(accounts: list[Account]) -> list[tuple[str, str, int]]:
             steps, hosts = seen.setdefault((what, one.why), ({}, set()))
             hosts.add(account.expected.host)
             steps.update({step: None} if step else {})
-    every = {step.name for account in accounts if account.plan for step in account.plan.steps}
+    every = {base(step.name) for account in accounts if account.plan for step in account.plan.steps}
     rows: dict[tuple[str, tuple[str, ...], frozenset[str]], list[str]] = {}
     for (what, why), (steps, hosts) in seen.items():
         rows.setdefault((why, tuple(steps), frozenset(hosts)), []).append(what)
@@ -172,6 +177,12 @@ def _reasons(account: Account) -> dict[tuple[str, str], str]:
     }
 
 
+def _covered(account: Account) -> Coverage:
+    """What the host's steps came to, as far as they came home."""
+    found = account.collected
+    return coverage.of(found.plan, found.outcomes) if found else Coverage()
+
+
 def _events(account: Account) -> list[Any]:
     result = account.collected.result if account.collected else None
     return list(result.record.events) if result else []
@@ -197,6 +208,7 @@ def document(run: Run, accounts: list[Account], now: float, said: Sequence[State
                 "reached": a.reached,
                 "decision": str(a.decision),
                 "reason": a.reason,
+                "minutes": round(_covered(a).minutes, 1),
                 "criteria": a.judged.criteria if a.judged else "",
                 "by_profile": {
                     name: {**strict.plain(decided), "verdict": _verdict(a, name)}

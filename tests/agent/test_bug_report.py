@@ -14,6 +14,7 @@ from gpuburn import evidence, result as results, strict
 from gpuburn.agent import bug_report, kernel_log, launch, processes, run as runs
 from gpuburn.agent.bug_report import ABSENT, KEPT, STARTED, BugReport
 from gpuburn.agent.run import Run
+from gpuburn.agent.user import Account
 from gpuburn.events import NVML_XID
 from gpuburn.identity import Event
 from gpuburn.outcome import GuardTrip
@@ -230,7 +231,7 @@ def test_the_end_of_a_step_ends_its_strays_and_not_the_report(tmp_path, run, mon
     list(report.begin("x"))
     list(report.advance())
     plan = make([step("idle")])
-    workers = launch.Processes(plan, plan.steps[0], tmp_path, launch.Account(), report.pids)
+    workers = launch.Processes(plan, plan.steps[0], tmp_path, Account(), report.pids)
     [pid] = report.pids()
     end = time.monotonic() + 30
     while len(processes.tree([pid])) < 2:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -78,6 +79,26 @@ def test_a_group_in_use_stays(group):
     group.join()
     group.remove()
     assert group.folder.exists()
+
+
+@pytest.mark.parametrize(("busy", "patience", "gone"), [(3, 60.0, True), (10**9, 0.0, False)])
+def test_a_group_whose_last_process_is_about_to_end_is_waited_for(group, monkeypatch, busy, patience, gone):
+    tries = []
+
+    def rmdir(path: Path) -> None:
+        tries.append(path)
+        if len(tries) <= busy:
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(path))
+
+    monkeypatch.setattr(Path, "rmdir", rmdir)
+    monkeypatch.setattr(cgroup.time, "sleep", lambda seconds: None)
+    assert group.remove(patience) is gone and len(tries) >= min(busy, 1)
+
+
+def test_another_error_of_its_removal_is_one(group, monkeypatch):
+    monkeypatch.setattr(Path, "rmdir", lambda path: (_ for _ in ()).throw(OSError(errno.EPERM, "no")))
+    with pytest.raises(OSError, match="no"):
+        group.remove()
 
 
 def test_without_one_of_our_own_every_verb_does_nothing(monkeypatch):

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from gpuburn.agent import launch, processes
-from gpuburn.agent.launch import Account
 from gpuburn.agent.step import carry_out
+from gpuburn.agent.user import Account
 from gpuburn.limit import Limit, When
 from gpuburn.outcome import Outcome, Status
-from gpuburn.plan import Device
+from gpuburn.plan import Device, Guard
 from tests.agent.test_run import ROOT, make, step
 from tests.fakes.nvml.build import BUSES, environment, healthy, later, library
 
@@ -31,10 +31,11 @@ def run(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setattr(launch, "PATIENCE", 1.0)
 
-    def carried(probe: str, text: str, **params) -> Outcome:
+    def carried(probe: str, text: str, guards: tuple[Guard, ...] = (), **params) -> Outcome:
         scenario.write_text(text)
         one = step(probe, **params)
-        plan = make([one], demands(one.name), devices=GPUS, kind="simulated")
+        devices = GPUS if one.scope == "host" else [Device("gpu3", "cpu", pci=GPUS[3].pci)]
+        plan = make([one], demands(one.name), devices=devices, kind="simulated", guards=list(guards))
         folder = tmp_path / "steps" / one.name
         folder.mkdir(parents=True)
         outcome = carry_out(plan, one, folder, Account(), 1, lambda: "", lambda: None)
@@ -71,3 +72,19 @@ def test_a_driver_that_hangs_while_the_probe_asks_ends_its_step(run):
     assert outcome.status is Status.TIMED_OUT
     seen = {(m.name, m.subject) for m in outcome.measurements}
     assert ("telemetry.temperature", "gpu3") in seen and ("gpu_health.ecc_uncorrected", "gpu3") not in seen
+
+
+@pytest.mark.parametrize(("brake", "field", "reason"), [("power_brake", 271, 0x80), ("sw_thermal", 269, 0x20)])
+def test_a_brake_ends_steps_of_load_and_no_other_step(run, brake, field, reason):
+    held = Guard(brake, "s", "held back", max=0.0, probes=("power_steps",))
+    braked = f"3 field_{field} !3\n3 reasons {reason}\n{healthy()}"  # without a counter the reasons of each look count
+    outcome = run("power_steps", braked, (held,), seconds=600.0, timeout=900.0)
+    assert (outcome.status, {trip.guard for trip in outcome.trips}) == (Status.ABORTED, {brake})
+    assert outcome.why.startswith(f"{brake} of gpu3 was ")
+    other = run("idle", braked, (held,), seconds=3.0)
+    assert other.status is Status.COMPLETED and other.trips == []
+
+
+def test_without_a_brake_steps_of_load_go_on_to_their_end(run):
+    held = Guard("power_brake", "s", "held back", max=0.0, probes=("power_steps",))
+    assert run("power_steps", healthy(), (held,)).status is Status.COMPLETED

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from gpuburn.agent import launch
-from gpuburn.agent.launch import Account, Processes, overall
+from gpuburn.agent.launch import Processes, overall
+from gpuburn.agent.user import Account
 from gpuburn.outcome import Status, SubjectOutcome
 from gpuburn.plan import Device
 from gpuburn.strict import Refused
@@ -111,6 +112,20 @@ def test_a_rank_that_the_launcher_ended_or_that_raised_or_that_is_none_is_not_ta
     (tmp_path / "log" / "ranks.log").write_text(LOG.format(rank=rank, code=code))
     wanted = "its own fault" if rank == 1 else ""
     assert wanted in fared(them)[1][2] and "signal" not in fared(them)[1][2]
+
+
+@pytest.mark.parametrize(("rank", "code"), [(1, -6), (1, -9), (2, -6)], ids=["spoke", "spoke_killed", "abort"])
+def test_a_signal_after_a_word_is_not_the_cause(ended, tmp_path, rank, code):
+    them = ended("allreduce", {"ranks": 1}, _1=failure("OSError: no space left"))
+    (tmp_path / "log" / "ranks.log").write_text(LOG.format(rank=rank, code=code))
+    assert fared(them)[1] == ("cpu1", ERRORED, "OSError: no space left")
+    assert fared(them)[0][2] == "ended after cpu1 failed: OSError: no space left"
+
+
+def test_an_abort_of_which_nobody_spoke_is_the_cause(ended, tmp_path):
+    them = ended("allreduce", {"ranks": 1})
+    (tmp_path / "log" / "ranks.log").write_text(LOG.format(rank=2, code=-6))
+    assert fared(them)[2] == ("cpu2", ERRORED, "ended with signal 6")
 
 
 def test_ranks_that_are_ended_together_are_cut_together(ended):

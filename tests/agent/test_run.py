@@ -16,8 +16,12 @@ from typing import Any
 import pytest
 
 from gpuburn import plan as plans, result as results, strict
-from gpuburn.agent import launch, processes, status
+from gpuburn.agent import processes, status
+from gpuburn.agent.run import Run
+from gpuburn.agent.user import Account
+from gpuburn.events import NVML_XID
 from gpuburn.finding import Verdict
+from gpuburn.identity import Event
 from gpuburn.limit import Limit, When
 from gpuburn.outcome import Status
 from gpuburn.plan import Device, Guard, Place, Plan, Step
@@ -152,9 +156,51 @@ def test_a_rank_that_dies_of_a_signal_is_named_and_the_stacks_of_all_are_kept(ca
     assert "Segmentation fault" in stacks["stacks.1.txt"]
 
 
+@pytest.mark.parametrize(("fault", "said"), [("killed", "signal 9"), ("full", "No space left on device")])
+def test_a_rank_without_memory_or_disk_ends_its_step_and_the_next_one_runs(carry_out, fault, said):
+    result = carry_out(make([step("allreduce"), step("allreduce", "again")]), f"allreduce:{fault}:cpu1")
+    first, again = result.outcomes
+    assert first.status is Status.ERRORED and all(said in one.why for one in first.subjects), first.subjects
+    assert {one.subject: one.why.startswith("ended after cpu1 failed") for one in first.subjects}["cpu0"]
+    assert len(again.subjects) == 3  # a crash is no proof that the device is gone: it is tried again
+    assert result.verdicts == {"training": Verdict.INCOMPLETE}
+
+
+def test_the_steps_after_a_lost_device_run_on_those_that_are_left(carry_out):
+    gpus = [Device(f"gpu{index}", "cpu") for index in range(3)]
+    steps = [step("allreduce"), step("gemm"), step("pairs"), step("allreduce", "again")]
+    limits = [one for one in demands([steps[0], steps[1], steps[3]])]
+    plan = make(steps, limits, devices=gpus, kind="simulated")
+    result = carry_out(plan, "allreduce:gone:gpu1")
+    first, *later = result.outcomes
+    assert all("Missing: gpu1" in one.why for one in first.subjects)
+    for outcome in later:
+        fared = {one.subject: (one.status, one.why) for one in outcome.subjects}
+        why = "given no work: not found by CUDA in step allreduce"
+        assert fared == {"gpu0": (Status.COMPLETED, ""), "gpu1": (Status.ERRORED, why), "gpu2": (Status.COMPLETED, "")}
+    assert {m.subject for m in later[1].measurements if m.name == "pairs.wrong"} == {"gpu0>gpu2", "gpu2>gpu0"}
+    assert ("step.errored", "again", "gpu1") in codes(result, Verdict.INCOMPLETE)
+    assert result.verdicts == {"training": Verdict.INCOMPLETE}
+
+
+def test_steps_of_load_end_when_nvml_tells_of_a_failure_and_other_steps_do_not(tmp_path):
+    gpus = [Device("gpu0", "cpu", pci="0000:3b:00.0")]
+    steps = [step("power_steps"), step("idle")]
+    prepare(tmp_path, make(steps, demands(steps[1:]), devices=gpus, kind="simulated"))
+    run, folder = Run(tmp_path), tmp_path / "steps" / "power_steps"
+    folder.mkdir(parents=True)
+    assert run._alarmed(folder) == ""
+    (folder / "nvml_events.jsonl").write_bytes(
+        strict.line(Event(NVML_XID, 1.0, "0000:3b:00.0", "Xid 79, told by NVML"))
+    )
+    run._heard = -1e9
+    assert run._alarmed(folder).startswith(f"{NVML_XID} of 0000:3b:00")
+    assert run.stopped() == "", "the run itself goes on"
+
+
 def test_of_a_rank_that_hangs_and_of_those_that_wait_for_it_the_stacks_are_kept(carry_out, tmp_path):
     result = carry_out(make([step("allreduce", timeout=20.0)]), "allreduce:hang:cpu1")
-    assert result.outcomes[0].status is Status.TIMED_OUT
+    assert result.outcomes[0].status is Status.TIMED_OUT, result.outcomes[0].why
     stacks = {path.name: path.read_text() for path in tmp_path.rglob("stacks.*.txt")}
     assert set(stacks) == {f"stacks.{rank}.txt" for rank in range(3)}
     assert "in hang" in stacks["stacks.1.txt"] and "allreduce.py" in stacks["stacks.0.txt"]
@@ -341,7 +387,7 @@ def test_an_account_that_does_not_exist_is_refused_by_name():
     if os.geteuid() != 0:
         pytest.skip("only root changes accounts")
     with pytest.raises(Refused, match="no account"):
-        launch.Account.named("nobody-has-this-name")
+        Account.named("nobody-has-this-name")
 
 
 def until(true: Callable[[], Any], seconds: float = 60.0) -> None:

@@ -10,8 +10,9 @@ import pytest
 
 from gpuburn import evidence, result as results, run_folder
 from gpuburn.agent import cgroup, launch, lifeline, processes, room
-from gpuburn.agent.launch import Account, Processes
+from gpuburn.agent.launch import Processes
 from gpuburn.agent.step import KEPT, carry_out
+from gpuburn.agent.user import Account
 from gpuburn.outcome import Outcome, Status
 from gpuburn.plan import Device
 from tests.agent.test_run import DEVICES, FAULTS, ROOT, make, step

@@ -82,3 +82,15 @@ def test_a_worker_on_a_gpu_first_says_which_one_it_computes_on(uuid, wanted, tmp
     worker.run(Probe, Me, {}, tmp_path / "out.jsonl")
     said = evidence.parse((tmp_path / "out.jsonl").read_bytes(), "out")
     assert said == [*wanted, Work(iterations=1, subject="gpu0")]
+
+
+def test_a_probe_of_the_host_knows_its_scratch_and_where_its_log_is_kept(tmp_path, monkeypatch):
+    class Probe:
+        @staticmethod
+        def run(host):
+            yield Fact("folders", f"{host.folder} {host.log}")
+
+    monkeypatch.setattr(worker, "discover", lambda: {"idle": Probe})
+    worker._work(Assignment("idle", "host", {}, [Device("cpu0", "cpu")], 1, 1, 60.0), tmp_path, "host")
+    [said] = evidence.parse((tmp_path / "readings.host.jsonl").read_bytes(), "readings")
+    assert said.value == f"{tmp_path / 'scratch'} {tmp_path / 'log'}"

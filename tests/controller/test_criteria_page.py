@@ -15,7 +15,7 @@ from typing import Any, get_args
 import pytest
 import runs
 
-from gpuburn import criteria, limit as limits, planning, policy as policies, profile, sku, strict
+from gpuburn import criteria, limit as limits, planning, policy as policies, profile, rotation, sku, strict
 from gpuburn.controller import chinese, chosen, criteria_page, explain
 from gpuburn.controller.chosen import Selection
 from gpuburn.controller.explain import Group
@@ -96,7 +96,9 @@ def test_every_demand_and_step_stands_in_the_document(asked: Request) -> None:
     for demand in explain.demands(one):
         assert f">{demand.about}" in text
     for step in one.plan.steps:
-        assert f"<code>{step.name}</code>" in text
+        assert f"<code>{rotation.base(step.name)}</code>" in text
+    many = {len(turns) for turns in rotation.turns(one.plan.steps).values()}
+    assert all((f"{count} turns" in text) == (count in many) for count in range(2, 20))
     counts = explain.counts(one.plan)
     assert f"{counts['rejects']} can reject a host" in text
     assert f"{counts['rejects']} 条可否决主机" in text
@@ -157,6 +159,7 @@ def ours() -> Iterator[str]:
     for row in policies.load().rows:
         yield from (row.because, row.condition, row.owner)
     yield from (guard.because for guard in [*planning.GUARDS, planning.HEAT, planning.OTHERS])
+    yield planning.HELD
     for probe in (*discover().values(), TELEMETRY):
         yield from (promise.doc for promise in probe.promises.values())
     yield from (*criteria_page.LEVELS.values(), *criteria_page.RULES.values())

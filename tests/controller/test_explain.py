@@ -194,7 +194,7 @@ def test_limits_of_a_file_are_the_contracts(tmp_path: Path) -> None:
     file = tmp_path / "annex.yml"
     file.write_text("train.tokens: {min: 9000, unit: token/s, because: annex B}\n")
     one = order(limits=file)
-    [demand] = [d for d in explain.demands(one) if d.about == "train.tokens"]
+    [demand] = [d for d in explain.demands(one) if d.about == "train.tokens" and d.steps == ["train"]]
     assert (demand.does, demand.wish, demand.because) == ("rejects", ">= 9000 token/s", "annex B")
     assert (demand.number, demand.source) == ("the contract or site", str(file))
     file.write_text("gpuburn_limits_b:\n  train.tokens: {min: 9000, unit: token/s, because: annex B}\n")
@@ -307,7 +307,7 @@ def inventory(tmp_path: Path) -> str:
 def test_hosts_of_an_inventory_are_chosen_by_ansibles_patterns(inventory: str) -> None:
     one, two = chosen.groups(Selection(inventory=inventory, pattern="racks:!r3"))
     assert (one.hosts, two.hosts) == (["n1", "n2"], ["n3"])
-    [demand] = [d for d in explain.demands(two) if d.about == "train.tokens"]
+    [demand] = [d for d in explain.demands(two) if d.about == "train.tokens" and d.steps == ["train"]]
     assert demand.source == "gpuburn_limits_b"
 
 

@@ -26,17 +26,30 @@ def save(folder: Path, training: Training) -> Path:
     if training.rank == 0:
         shard.begin(folder, training.step)
     dist.barrier()
-    place = folder / shard.unfinished(training.step)
-    tensors = {**_slices(training), **_own(training)}
-    parts = [Part(name, str(one.dtype).removeprefix("torch."), one.numel()) for name, one in tensors.items()]
-    size, digest = shard.write(shard.data(place, training.rank), _bytes(tensors))
-    config = training.recipe.digest(training.world)
-    shard.describe(place, Shard(config, training.step, training.rank, training.world, size, digest, parts))
+    write(folder / shard.unfinished(training.step), training, training.step, state(training))
     dist.barrier()
     if training.rank == 0:
         shard.commit(folder, training.step)
     dist.barrier()
     return folder / shard.name(training.step)
+
+
+def state(training: Training) -> dict[str, torch.Tensor]:
+    """This rank's share of the state, as views: the next step changes them."""
+    return {**_slices(training), **_own(training)}
+
+
+def copied(training: Training) -> dict[str, torch.Tensor]:
+    """The same in host memory, as it is now: the loop may go on."""
+    return {name: one.detach().to("cpu", copy=True) for name, one in state(training).items()}
+
+
+def write(place: Path, training: Training, step: int, tensors: dict[str, torch.Tensor]) -> None:
+    """Write this rank's share durably, then the words that say what it is. No other rank is asked."""
+    parts = [Part(name, str(one.dtype).removeprefix("torch."), one.numel()) for name, one in tensors.items()]
+    size, digest = shard.write(shard.data(place, training.rank), _bytes(tensors))
+    config = training.recipe.digest(training.world)
+    shard.describe(place, Shard(config, step, training.rank, training.world, size, digest, parts))
 
 
 def load(place: Path, training: Training) -> None:
@@ -87,7 +100,7 @@ def _read(place: Path, training: Training) -> dict[str, torch.Tensor]:
         raise Refused(f"{place}: of config {said.config[:16]}..., this run's is {config[:16]}...")
     if (said.rank, said.world) != (training.rank, training.world):
         raise Refused(f"{place}: rank {said.rank} of {said.world}, wanted is {training.rank} of {training.world}")
-    expected = {name: one.numel() for name, one in {**_slices(training), **_own(training)}.items()}
+    expected = {name: one.numel() for name, one in state(training).items()}
     if {part.name: part.count for part in said.parts} != expected:
         raise Refused(f"{place}: rank {said.rank} holds {said.parts}, wanted is {expected}")
     shard.verify(place, said)

@@ -1,6 +1,7 @@
-"""One rank of a training run that may be killed: trains, saves every so often, resumes if asked, and leaves its bits.
+"""One rank of a training run that may be struck: trains, saves every so often, resumes if asked, and leaves its bits.
 
-Started by torchrun for the resume probe. Leaves losses.jsonl (rank 0, line by line) and final.<rank>.json.
+Started by torchrun for the resume probe. Leaves losses.jsonl (rank 0) and states.<rank>.jsonl, line by line, and
+stacks.<rank>.txt, which is empty unless the rank crashed or was told to end.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import torch
 import torch.distributed as dist
@@ -19,23 +20,32 @@ from gpuburn import plan, strict
 from gpuburn.agent import device as devices
 from gpuburn.agent.lifeline import die_with_parent
 from gpuburn.agent.training import checkpoint, shard
+from gpuburn.agent.training.beside import Beside
 from gpuburn.agent.training.bits import checksum
+from gpuburn.agent.training.launched import Saving
 from gpuburn.agent.training.loop import Recipe, Training, reproducible
+from gpuburn.agent.worker import keep_stacks
 from gpuburn.strict import Refused
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What the ranks are to do. every: steps between checkpoints, 0 for none. timeout: of a collective, in seconds."""
+    """What the ranks are to do. every: steps from one state that is told, and saved, to the next.
+
+    timeout: of a save, and of what the ranks do together before and after training; patience: of a step's collectives.
+    Both in seconds: a hang is seen after the second, and a slow disk is none.
+    """
 
     devices: list[plan.Device]
     recipe: Recipe
     steps: int
     every: int
+    saving: Saving
     checkpoints: str
     resume: bool
     threads: int
     timeout: float
+    patience: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +57,18 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Final:
-    """What a rank ends with: checksums of weights, optimizer and generator."""
+class State:
+    """A line of states.<rank>.jsonl: checksums of weights, optimizer and generator after so many steps."""
 
+    step: int
     parameters: str
     optimizer: str
     generator: str
+
+    @classmethod
+    def of(cls, training: Training) -> State:
+        noise = checksum(training.noise.get_state())
+        return cls(training.step, training.parameters(), training.state(), noise)
 
 
 def begin(task: Task, training: Training) -> None:
@@ -66,18 +82,32 @@ def begin(task: Task, training: Training) -> None:
     checkpoint.load(Path(found[0]), training)
 
 
-def work(task: Task, training: Training, losses: BinaryIO) -> Final:
-    """Train to the last step. A step is told only after its checkpoint, if it has one, is complete."""
+def work(task: Task, training: Training, beside: Beside, losses: BinaryIO, states: BinaryIO) -> None:
+    """Train to the last step, and tell states and losses. A save in the loop is complete before its step is told."""
     if task.resume:
         begin(task, training)
+    _tell(states, State.of(training))
     while training.step < task.steps:
+        due = (training.step + 1) % task.every == 0
+        if due and task.saving == "beside the loop":
+            beside.expect(training.step + 1)
         took = training.advance()
-        if task.every and took.step % task.every == 0:
-            checkpoint.save(Path(task.checkpoints), training)
+        if due:
+            _tell(states, State.of(training))
+            if task.saving == "in the loop":
+                checkpoint.save(Path(task.checkpoints), training)
+            elif task.saving == "beside the loop":
+                beside.save()
         if training.rank == 0:
-            losses.write(strict.line(Step(took.step, took.loss.hex())))
-            losses.flush()
-    return Final(training.parameters(), training.state(), checksum(training.noise.get_state()))
+            _tell(losses, Step(took.step, took.loss.hex()))
+    beside.finish()
+    if training.step % task.every:
+        _tell(states, State.of(training))
+
+
+def _tell(file: BinaryIO, said: Any) -> None:
+    file.write(strict.line(said))
+    file.flush()
 
 
 def main() -> None:
@@ -85,15 +115,22 @@ def main() -> None:
     folder, rank = Path(sys.argv[1]), int(os.environ["RANK"])
     (folder / f"pid.{rank}").write_text(str(os.getpid()))
     die_with_parent()
+    keep_stacks(folder, str(rank))
     path = folder / "task.json"
     task = strict.build(Task, strict.loads(strict.load_file(path), str(path)), str(path))
     torch.set_num_threads(task.threads)
     device = devices.make(task.devices[rank], rank, len(task.devices), folder, task.recipe.seed)
-    with reproducible(), (folder / "losses.jsonl").open("ab") as losses:
+    with (
+        reproducible(),
+        (folder / "losses.jsonl").open("ab") as losses,
+        (folder / f"states.{rank}.jsonl").open("ab") as states,
+    ):
         dist.init_process_group(device.collectives, timeout=datetime.timedelta(seconds=task.timeout))
-        final = work(task, Training(task.recipe, device), losses)
+        steps = dist.new_group(timeout=datetime.timedelta(seconds=task.patience))
+        training = Training(task.recipe, device, steps)
+        beside = Beside(Path(task.checkpoints), folder, training, task.timeout)
+        work(task, training, beside, losses, states)
         dist.barrier()
-        (folder / f"final.{rank}.json").write_bytes(strict.encode(final))
         dist.destroy_process_group()
 
 

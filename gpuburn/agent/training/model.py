@@ -120,13 +120,20 @@ class Block(nn.Module):
         return mixed
 
 
+class Table(nn.Embedding):
+    """An embedding that draws no values: initialise does."""
+
+    def reset_parameters(self) -> None:
+        """Nothing: on the meta device a draw imports the compiler, for seconds in each process."""
+
+
 class Decoder(nn.Module):
     """Tokens to the loss of predicting each next one. stream: the type of what flows between the layers."""
 
     def __init__(self, shape: Shape, stream: torch.dtype) -> None:
         super().__init__()
         self.shape, self.stream = shape, stream
-        self.embedding = nn.Embedding(shape.vocab, shape.width)
+        self.embedding = Table(shape.vocab, shape.width)
         self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
         self.norm = Norm(shape.width)
         self.head = nn.Linear(shape.width, shape.vocab, bias=False)

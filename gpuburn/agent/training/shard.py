@@ -56,6 +56,15 @@ def data(folder: Path, rank: int) -> Path:
     return folder / f"rank-{rank}.bin"
 
 
+def words(folder: Path, rank: int) -> Path:
+    return folder / f"rank-{rank}.json"
+
+
+def saving(run: Path, rank: int) -> Path:
+    """The file that stands in a run's folder, and holds the step, as long as a rank's save beside the loop lasts."""
+    return run / f"saving.{rank}"
+
+
 def write(path: Path, pieces: Iterable[memoryview]) -> tuple[int, str]:
     """Write and fsync; the number of bytes and their SHA-256, both taken from memory and not from the disk."""
     seen, size = hashlib.sha256(), 0
@@ -79,14 +88,19 @@ def sync(folder: Path) -> None:
 
 
 def describe(folder: Path, shard: Shard) -> None:
-    """Write the words that stand beside a rank's file; last, so that they promise only what is there."""
-    write(folder / f"rank-{shard.rank}.json", [memoryview(strict.encode(shard))])
+    """Write the words that stand beside a rank's file; last, so that they promise only what is there.
+
+    They appear under their name when they are whole: whoever sees them may commit.
+    """
+    draft = folder / f"rank-{shard.rank}.draft"
+    write(draft, [memoryview(strict.encode(shard))])
+    draft.rename(words(folder, shard.rank))
     sync(folder)
 
 
 def described(folder: Path, rank: int) -> Shard:
     """What a rank's file must be, read strictly."""
-    path = folder / f"rank-{rank}.json"
+    path = words(folder, rank)
     return strict.build(Shard, strict.loads(strict.load_file(path), str(path)), str(path))
 
 
@@ -116,15 +130,18 @@ def whole(folder: Path) -> int:
     return first.step
 
 
+def is_whole(folder: Path) -> bool:
+    """Whether a checkpoint is whole; one that is unfinished or damaged is not."""
+    try:
+        whole(folder)
+    except (Refused, OSError):
+        return False
+    return True
+
+
 def newest_complete(folder: Path) -> Path | None:
-    """The checkpoint of the latest step that is whole; what is unfinished or damaged is passed over."""
-    for path in sorted(folder.glob("step-*"), reverse=True):
-        try:
-            whole(path)
-        except (Refused, OSError):
-            continue
-        return path
-    return None
+    """The checkpoint of the latest step that is whole."""
+    return next(filter(is_whole, sorted(folder.glob("step-*"), reverse=True)), None)
 
 
 def begin(folder: Path, step: int) -> Path:

@@ -32,6 +32,7 @@ def fixed(compute, seconds):
 
 def cases(device):
     yield "healthy", SCALING.run(device, **SMALL)
+    yield "more", SCALING.run(device, **{**SMALL, "counts": [1, 3, 4]})
     # A row takes a second on every device but the last, where it takes two; each partner adds half a second a step.
     pace = [1.0, 1.0, 2.0][device.rank]
     work = lambda training: pace * training.recipe.batch  # noqa: E731
@@ -82,10 +83,13 @@ def test_a_loss_that_is_no_number_is_counted(taken):
     assert sum(odd) == 2 * (SMALL["warm"] + SMALL["steps"])
 
 
-@pytest.mark.parametrize(("counts", "said"), [([2, 3], "1 first"), ([1, 4], "there are 3 devices")])
-def test_sizes_that_show_nothing_are_refused(tmp_path, counts, said):
-    with pytest.raises(Refused, match=said):
-        list(SCALING.run(alone.device(tmp_path, 0, 3), **{**SMALL, "counts": counts}))
+def test_sizes_without_a_base_are_refused(tmp_path):
+    with pytest.raises(Refused, match="1 first"):
+        list(SCALING.run(alone.device(tmp_path, 0, 3), **{**SMALL, "counts": [2, 3]}))
+
+
+def test_a_size_that_there_are_no_devices_for_stays_open(taken):
+    assert set(values(taken["more"], "weak")) == {1, 3}
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ class ForkedRanks:
     """What gpuburn.agent.host.Ranks is, started in hundredths of a second."""
 
     def __init__(self, folder: Path, world: int, fault: str) -> None:
-        self.folder = folder
+        self.folder, self._headless, self._outlives = folder, False, fault == "outlives its launcher"
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
@@ -38,10 +38,21 @@ class ForkedRanks:
         path = self.folder / f"pid.{rank}"
         return int(path.read_text()) if path.exists() and path.read_text() else None
 
-    def kill(self, rank: int) -> None:
-        os.kill(self.pid(rank) or self._all[rank].pid or 0, 9)
+    def send(self, rank: int, number: int) -> None:
+        os.kill(self.pid(rank) or self._all[rank].pid or 0, number)
+
+    def behead(self) -> None:
+        """There is no launcher: the ranks end as their death signal would end them, unless they are to outlive it."""
+        if self.poll() is None:
+            self._headless = True
+            self.stop()
+
+    def said(self) -> int:
+        return 0
 
     def poll(self) -> int | None:
+        if self._headless:
+            return -9
         status = [one.exitcode for one in self._all]
         if any(status):
             self.stop()
@@ -58,6 +69,8 @@ class ForkedRanks:
         return status
 
     def stop(self) -> None:
+        if self._headless and self._outlives:
+            return
         for one in self._all:
             one.kill()
             one.join(10)
@@ -74,7 +87,7 @@ class ForkedHost(Host):
 
     def ranks(self, module: str, arguments: list[str], folder: Path) -> ForkedRanks:  # type: ignore[override]
         assert module == "gpuburn.agent.training.child" and arguments == [str(folder)]
-        return ForkedRanks(folder, len(self.devices), self.faults.get(folder.name, ""))
+        return ForkedRanks(folder, len(self.left), self.faults.get(folder.name, ""))
 
 
 def _rank(folder: str, rank: int, world: int, port: int, fault: str) -> None:
@@ -122,6 +135,37 @@ def _hang_in_the_second_save() -> None:
     shard.commit = hang
 
 
+def _take_the_torn_one() -> None:
+    from gpuburn.agent.training import shard
+
+    shard.is_whole = lambda folder: True
+    shard.verify = lambda folder, shard: None
+
+
+def _save_slowly() -> None:
+    from gpuburn.agent.training import checkpoint
+
+    write = checkpoint.write
+    checkpoint.write = lambda *given: (time.sleep(0.1), write(*given))[1]  # type: ignore[func-returns-value]
+
+
+def _save_what_comes_later() -> None:
+    """The state is not copied before the loop goes on."""
+    from gpuburn.agent.training import checkpoint
+
+    checkpoint.copied = checkpoint.state
+    _save_slowly()
+
+
+def _fail_in_a_save() -> None:
+    from gpuburn.agent.training import shard
+
+    def fail(*_: object) -> None:
+        raise OSError("no space left, said the test")
+
+    shard.write = fail  # type: ignore[assignment]
+
+
 def _crash() -> None:
     from gpuburn.agent.training.loop import Training
 
@@ -145,6 +189,11 @@ FAULTS: dict[str, Callable[[], None]] = {
     "last bit lost": _after_load(lambda training: training.weights.view(dtype=_int32())[9].bitwise_xor_(1)),
     "checkpoint ignored": _stay_at_the_beginning,
     "hang in save": _hang_in_the_second_save,
+    "torn one taken": _take_the_torn_one,
+    "slow save": _save_slowly,
+    "later state saved": _save_what_comes_later,
+    "failing save": _fail_in_a_save,
+    "outlives its launcher": lambda: None,
     "crash": _crash,
     "hang": _hang,
 }

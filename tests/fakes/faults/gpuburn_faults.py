@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import errno
 import functools
 import os
 import signal
@@ -29,6 +30,26 @@ def crash(run: Run, device: Any, **params: Any) -> Iterator[Any]:
 def segfault(run: Run, device: Any, **params: Any) -> Iterator[Any]:
     yield next(run(device, **params))
     ctypes.string_at(0)
+
+
+def killed(run: Run, device: Any, **params: Any) -> Iterator[Any]:
+    """End as the kernel ends who takes too much memory."""
+    yield next(run(device, **params))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def full(run: Run, device: Any, **params: Any) -> Iterator[Any]:
+    """Meet a full disk."""
+    yield next(run(device, **params))
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(device.folder / "data"))
+
+
+def gone(run: Run, device: Any, **params: Any) -> Iterator[Any]:
+    """Be told by CUDA, in the middle of the work, that there is no such device."""
+    from gpuburn.agent.device import Missing
+
+    yield next(run(device, **params))
+    raise Missing(f"{device.name} (0000:3b:00.0) is not among 2 devices")
 
 
 def hang(run: Run, device: Any, **params: Any) -> Iterator[Any]:
@@ -163,7 +184,7 @@ def impostor(run: Run, device: Any, **params: Any) -> Iterator[Any]:
 
 
 FAULTS = {one.__name__: one for one in (
-    crash, segfault, hang, stubborn, orphan, silent, stranger, garbage, flip, consistently_wrong,
+    crash, segfault, killed, full, gone, hang, stubborn, orphan, silent, stranger, garbage, flip, consistently_wrong,
     whoami, chatter, flood, odd_error, strange_error, litter, impostor, daemon,
 )}  # fmt: skip
 
