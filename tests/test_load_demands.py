@@ -12,7 +12,7 @@ from gpuburn.finding import Finding, Verdict
 from gpuburn.measurement import Reading
 from gpuburn.plan import Plan
 
-STEPS = ("gemm", "gemm_fp8", "power_steps")
+STEPS = ("gemm", "gemm_fp8", "power_steps", "distributed_checkpoint", "dataset")
 
 
 def plan(**changed: Any) -> Plan:
@@ -43,6 +43,10 @@ def found(of: Plan, step: str, metric: str, value: float) -> list[Finding]:
         ("gemm_fp8", "wrong", 0.0, 3.0, Verdict.FAIL),
         ("gemm_fp8", "off", 0.4, 1.01, Verdict.FAIL),
         ("gemm_fp8", "tflops", 1400.0, 900.0, Verdict.FAIL),
+        ("distributed_checkpoint", "wrong", 0.0, 1.0, Verdict.FAIL),
+        ("distributed_checkpoint", "cached_share", 0.0, 0.9, Verdict.INCOMPLETE),
+        ("dataset", "wrong", 0.0, 1.0, Verdict.FAIL),
+        ("dataset", "cached_share", 0.0, 0.9, Verdict.INCOMPLETE),
         ("power_steps", "wrong", 0.0, 1.0, Verdict.FAIL),
         ("power_steps", "not_finite", 0.0, 1.0, Verdict.FAIL),
         ("power_steps", "given", 1.0, 0.5, Verdict.INCOMPLETE),

@@ -51,9 +51,9 @@ def make(steps: list[Step], limits: list[Limit] | None = None, **changed: Any) -
 
 def demands(steps: list[Step]) -> list[Limit]:
     """One limit per step that any reading meets, so that a verdict of pass is possible."""
-    first = {"idle": ("late", "ms"), "gemm": ("wrong", "count"), "allreduce": ("wrong", "count")}
+    first, wrong = {"idle": ("late", "ms")}, ("wrong", "count")
     return [
-        Limit(f"{one.probe}.{first[one.probe][0]}", first[one.probe][1], "a test", max=1e9,
+        Limit(f"{one.probe}.{first.get(one.probe, wrong)[0]}", first.get(one.probe, wrong)[1], "a test", max=1e9,
               when=When(steps=(one.name,), profiles=one.profiles))
         for one in steps
     ]  # fmt: skip

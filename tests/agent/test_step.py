@@ -150,3 +150,37 @@ def test_what_torchrun_would_set_in_silence_is_set_and_told(tmp_path, monkeypatc
     alone = make([free], devices=[Device("cpu0", "cpu")])
     assert "OMP_NUM_THREADS" not in Processes(alone, free, tmp_path, Account()).environment
     assert len(DEVICES) > 1
+
+
+TINY = {"dtype": "float32", "size": 32, "directory": ""}
+
+
+@pytest.mark.parametrize(
+    "probe, params",
+    [
+        ("distributed_checkpoint", {"mib": 3, "rounds": 1, "step": 0.01, "steps": 3}),
+        ("dataset", {"mib": 1, "files": 12, "kib": 4, "batch": 4, "loaders": 2, "step": 0.01}),
+    ],
+)
+def test_storage_is_tried_by_all_ranks_and_leaves_no_process_and_no_file(run, tmp_path, probe, params):
+    """Through torchrun, with the loader's processes below its ranks."""
+    outcome = run(plan=make([step(probe, **TINY, **params)]))
+    assert outcome.status is Status.COMPLETED, outcome.why
+    assert {m.value for m in outcome.measurements if m.name == f"{probe}.wrong"} == {0}
+    assert next(f.value for f in outcome.facts if f.name == f"{probe}.storage").startswith("local disk only")
+    assert not list(tmp_path.rglob("*.bin")) and not list(tmp_path.rglob("*.distcp"))
+
+
+def test_a_step_that_is_stopped_while_its_loaders_run_leaves_none_of_them(run):
+    """Steps of a minute: it is stopped in the first, when each rank has two loaders."""
+    launcher, ranks, sampler, loaders = 1, len(DEVICES), 1, 2 * len(DEVICES)
+
+    def stopped() -> str:
+        below = processes.tree([os.getpid()])
+        return "enough" if len(below) > launcher + ranks + sampler + loaders else ""
+
+    outcome = run(
+        stopped=stopped,
+        plan=make([step("dataset", **TINY, mib=1, files=12, kib=4, batch=4, loaders=2, step=60.0)]),
+    )
+    assert outcome.status is Status.ABORTED

@@ -65,3 +65,21 @@ def _fio(folder: Path) -> dict[str, float]:
         found[way] = MIB * 2**20 / (job["job_runtime"] / 1e3) / 1e9
     path.unlink()
     return found
+
+
+@pytest.mark.parametrize("probe, ways", [
+    ("distributed_checkpoint", {"write": "write", "read": "read"}), ("dataset", {"sequential": "read"}),
+])  # fmt: skip
+def test_what_a_training_job_gets_of_the_raw_stream(tmp_path: Path, probe: str, ways: dict[str, str]) -> None:
+    """Printed, and judged by nobody: serialisation and small files cost what they cost."""
+    small = {"distributed_checkpoint": {"mib": MIB, "rounds": 1}, "dataset": {"mib": MIB}}[probe]
+    ratios: dict[str, list[float]] = {way: [] for way in ways}
+    for _ in range(PAIRS):
+        raw, outcome = _probe(tmp_path), by_hand.carry_out_one(probe, {**small, "directory": str(tmp_path)}, 1)
+        found = {one.name.partition(".")[2]: one.value for one in outcome.measurements if one.name.startswith(probe)}
+        assert found["wrong"] == 0, "what was read is not what was written"
+        for way, raws in ways.items():
+            ratios[way].append(found[way] / raw[raws])
+    for way, taken in ratios.items():
+        print(f"\n{probe}.{way} over checkpoint.{ways[way]}: {statistics.median(taken):.3f} "
+              f"({min(taken):.3f} to {max(taken):.3f}, {PAIRS} pairs)")  # fmt: skip

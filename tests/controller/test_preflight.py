@@ -147,6 +147,32 @@ def test_a_host_that_is_ready_may_be_touched(changed: dict[str, Any]) -> None:
     assert refusal(host, look(**changed), runs.RUN, 1000.0) == ""
 
 
+def test_storage_that_the_workers_cannot_write_to_is_refused_by_file_key_and_wish(run: Run) -> None:
+    named = hosts(node1={**TRIAL, "gpuburn_storage": "/mnt/data"}, node2=TRIAL)
+    broken = {**SEEN, "storage": "gpuburn may not write to it"}
+    told = planned(run, named, {"node1": broken, "node2": broken}, 1000.0)
+    assert told["node1"]["refused"] == (
+        "node1: hosts.yml: host node1: gpuburn_storage is '/mnt/data': gpuburn may not write to it; "
+        "wanted is a folder that the account of the login may write to"
+    )
+    assert "plan" in told["node2"], "it names none"
+    assert not run.plan("node1")
+
+
+def test_storage_that_is_named_stands_in_the_plan(run: Run) -> None:
+    named = hosts(node1={**TRIAL, "gpuburn_storage": "/mnt/data", "gpuburn_storage_writers": 2})
+    planned(run, named, {"node1": SEEN}, 1000.0)
+    kept = run.plan("node1")
+    assert kept is not None
+    there = {step.name: step.params["writers"] for step in kept.steps if step.params.get("directory") == "/mnt/data"}
+    assert there == {"checkpoint": 2, "distributed_checkpoint": 2, "dataset": 2, "resume": 2}
+
+
+def test_a_cap_that_a_step_cannot_keep_is_refused_before_anything_runs() -> None:
+    said = wrong({"node1": {**REAL, "gpuburn_storage": "/mnt/data", "gpuburn_storage_gib": 10}})
+    assert said.startswith("hosts.yml: host node1: gpuburn_storage_gib is 10; step ")
+
+
 def test_a_rehearsal_touches_no_gpu_and_so_may_run_beside_its_user() -> None:
     [host] = hosts(node1=TRIAL)
     assert refusal(host, look(busy=["python (7)"], uid=1000), runs.RUN, 1000.0) == ""
