@@ -66,14 +66,13 @@ def test_what_cannot_do_with_less_is_refused_with_what_it_writes():
 
 
 def test_what_resume_writes_is_counted_from_the_models_own_parameters():
-    from gpuburn.agent.probes.resume import ATTEMPTS
     from gpuburn.agent.training.model import Shape
 
     probe = discover()["resume"]
     params = probe.settled({}, "test")
     shape = Shape(*(params[name] for name in ("layers", "width", "heads", "kv_heads", "ffn", "vocab", "sequence")))
-    saves = params["steps"] // params["every"]
-    assert probe.stores(params, 8) == 12 * shape.parameters * saves * (ATTEMPTS + 1)
+    saves = params["steps"] // params["every"] + len(params["variants"])
+    assert probe.stores(params, 8) == 12 * shape.parameters * 2 * saves
 
 
 @pytest.mark.parametrize("name", sorted(STEPS))
