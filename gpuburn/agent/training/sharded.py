@@ -178,9 +178,9 @@ class Store:
         dist.barrier(self.group)
 
     def clear(self) -> None:
+        """Remove what there is. After an error others may still be writing: what stays must not hide that error."""
         for one in (self.unfinished, self.final):
-            if one.exists():
-                shutil.rmtree(one)
+            shutil.rmtree(one, ignore_errors=True)
 
     def _together(self) -> float:
         self.device.synchronize()
