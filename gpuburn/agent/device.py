@@ -47,6 +47,7 @@ class Device(Protocol):
     def pinned(self, words: int) -> Any: ...
     def together(self, *works: Callable[[], object]) -> None: ...
     def reaches(self, place: int) -> bool | None: ...
+    def neighbour(self, place: int) -> Any: ...
     def arithmetic(self, tf32: bool) -> None: ...
 
 
@@ -134,6 +135,10 @@ class Cpu(_Timed):
 
     def reaches(self, place: int) -> bool | None:
         """None: no device, and no way of its own to another."""
+        return None
+
+    def neighbour(self, place: int) -> torch.device | None:
+        """None: a CPU has no copy engine to another process's memory."""
         return None
 
     def arithmetic(self, tf32: bool) -> None:
@@ -230,6 +235,12 @@ class Cuda(_Timed):
         import torch
 
         return bool(torch.cuda.can_device_access_peer(self.torch, place))
+
+    def neighbour(self, place: int) -> torch.device | None:
+        """Another GPU, which this process drives as well."""
+        import torch
+
+        return torch.device("cuda", place)
 
     def arithmetic(self, tf32: bool) -> None:
         """From now on in this process: whether FP32 products may run as TF32; sums of 16-bit ones stay FP32 throughout,

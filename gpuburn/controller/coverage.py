@@ -18,7 +18,8 @@ HEAT = "telemetry.temperature"
 COMPARED = {
     "gemm": ("wrong", "not_finite"), "chassis": ("wrong", "host_wrong"), "power_steps": ("wrong",),
     "memory_bandwidth": ("wrong", "read_wrong"), "memory_pattern": ("wrong",), "copies": ("wrong",),
-    "pairs": ("wrong",), "allreduce": ("wrong", "differing"), "collectives": ("wrong",), "replay": ("differing",),
+    "pairs": ("wrong", "together_wrong", "engine_wrong"), "allreduce": ("wrong", "differing"),
+    "collectives": ("wrong",), "replay": ("differing",),
     "checkpoint": ("wrong",), "train": ("replicas_differ", "guard_changed"), "resume": ("mismatches",),
     "serve": ("failed",),    "context": ("wrong", "short"),
 }  # fmt: skip
