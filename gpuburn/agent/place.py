@@ -83,15 +83,6 @@ def room(folder: Path, size: int, files: int = 0, spare: float = SPARE) -> None:
         raise OSError(f"{folder}: {nodes.f_favail} inodes free, {files} wanted")
 
 
-def sync(folder: Path) -> None:
-    """fsync a directory: a name in it is then as durable as the file behind it."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def slowest(elapsed: float, device: Device) -> float:
     """The seconds of the rank that took longest, on every rank."""
     import torch

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuburn.agent.place import sync
+from gpuburn.agent.training.shard import sync
 
 if TYPE_CHECKING:
     import torch

@@ -13,6 +13,7 @@ from gpuburn.controller import baselines, breaking, waived as waivings
 from gpuburn.controller.analysis import Analysis, analyse, proofs
 from gpuburn.controller.bmc import said as bmcs
 from gpuburn.controller.collect import Collected, take_in
+from gpuburn.controller.coverage import Coverage, of
 from gpuburn.controller.deliveries import history
 from gpuburn.controller.judged import Judged
 from gpuburn.controller.manifest import held as manifests
@@ -76,6 +77,12 @@ class Account:
     @cached_property
     def collected(self) -> Collected | None:
         return take_in(self.run, self.expected.host) if self.judged else None
+
+    @cached_property
+    def coverage(self) -> Coverage:
+        """What the host's steps came to, as far as they came home."""
+        found = self.collected
+        return of(found.plan, found.outcomes) if found else Coverage()
 
     def forget(self) -> None:
         """Let go of what was read for a page."""

@@ -13,11 +13,10 @@ from typing import Any
 import jinja2
 
 from gpuburn import __version__, journal, strict
-from gpuburn.controller import breaking, coverage, lineage, particulars
+from gpuburn.controller import breaking, lineage, particulars
 from gpuburn.controller.account import Account, alone, settle, summary, verdict, ways
 from gpuburn.controller.analysis import Statement
 from gpuburn.controller.bmc import said as bmcs
-from gpuburn.controller.coverage import Coverage
 from gpuburn.controller.deliveries import history
 from gpuburn.controller.explain_text import RULES
 from gpuburn.controller.manifest import held
@@ -53,7 +52,6 @@ def write(run: Run, accounts: list[Account], now: float, said: Sequence[Statemen
     environment = pages()
     ordered = held.book(run)
     shared = {"run": run.id, "version": __version__, "issued": now, "verdicts": Verdict}
-    covered = {account.expected.host: _covered(account) for account in accounts}
     for account in accounts:
         folder = run.host(account.expected.host)
         folder.mkdir(parents=True, exist_ok=True)
@@ -61,7 +59,7 @@ def write(run: Run, accounts: list[Account], now: float, said: Sequence[Statemen
             account=account,
             events=_events(account),
             reasons=_reasons(account),
-            coverage=covered[account.expected.host],
+            coverage=account.coverage,
             bmc=bmcs.looks(run, account.way),
             people=lineage.said(account),
             waived=dict(account.waived),
@@ -76,7 +74,6 @@ def write(run: Run, accounts: list[Account], now: float, said: Sequence[Statemen
     waivers, trouble = lineage.listed(run, accounts)
     index = environment.get_template("index.html.j2").render(
         accounts=accounts,
-        covered=covered,
         counts=counts,
         journal=states,
         untested=not_tested(accounts),
@@ -177,12 +174,6 @@ def _reasons(account: Account) -> dict[tuple[str, str], str]:
     }
 
 
-def _covered(account: Account) -> Coverage:
-    """What the host's steps came to, as far as they came home."""
-    found = account.collected
-    return coverage.of(found.plan, found.outcomes) if found else Coverage()
-
-
 def _events(account: Account) -> list[Any]:
     result = account.collected.result if account.collected else None
     return list(result.record.events) if result else []
@@ -208,7 +199,7 @@ def document(run: Run, accounts: list[Account], now: float, said: Sequence[State
                 "reached": a.reached,
                 "decision": str(a.decision),
                 "reason": a.reason,
-                "minutes": round(_covered(a).minutes, 1),
+                "minutes": round(a.coverage.minutes, 1),
                 "criteria": a.judged.criteria if a.judged else "",
                 "by_profile": {
                     name: {**strict.plain(decided), "verdict": _verdict(a, name)}

@@ -85,7 +85,7 @@ def resume(
             yield from _tried(history)
         finally:
             history.stop()
-            shutil.rmtree(trial.checkpoints, ignore_errors=True)
+            shutil.rmtree(trial.checkpoints, ignore_errors=True)  # what stays must not hide why the runs ended
         yield from there.told()
 
 

@@ -24,10 +24,10 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import async_save, save
 
 from gpuburn.agent.device import Device
-from gpuburn.agent.place import sync
 from gpuburn.agent.training.bits import checksum
 from gpuburn.agent.training.language import derive
 from gpuburn.agent.training.pace import Products
+from gpuburn.agent.training.shard import sync
 
 NAMES = ("weights", "moment1", "moment2")
 VALUE = 4  # bytes of an FP32 number

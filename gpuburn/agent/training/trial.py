@@ -53,7 +53,8 @@ class Trial:
                 f"every={self.every} of {self.steps} steps leaves no step to be struck in: for {len(self.variants)} "
                 f"variants it takes {(2 * self.every + 1) * len(self.variants) + 2} steps"
             )
-        shutil.rmtree(self.checkpoints, ignore_errors=True)
+        if self.checkpoints.exists():
+            shutil.rmtree(self.checkpoints)
         self.checkpoints.mkdir(parents=True)
         wanted = int(3.3 * 12 * self.recipe.shape.parameters)
         free = shutil.disk_usage(self.checkpoints).free
@@ -74,7 +75,8 @@ class Trial:
     def launch(self, name: str, saving: Saving, resume: bool) -> Run:
         """Start a run in a folder of that name."""
         folder = self.host.folder / name
-        shutil.rmtree(folder, ignore_errors=True)
+        if folder.exists():
+            shutil.rmtree(folder)
         folder.mkdir(parents=True)
         task = {
             "devices": self.host.left, "recipe": self.recipe, "steps": self.steps, "every": self.every,
